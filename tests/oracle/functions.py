@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from streamsapp.processor.api import StreamPartitioner
 from streamsapp.record import InputRecord, RecordMetadata
 
 #: Longest text a function makes, so that values fed back into themselves stay small.
@@ -198,9 +199,10 @@ TOPIC_EXTRACTORS: dict[str, Callable[[Any, Any, RecordMetadata | None], str]] = 
     "by_source_topic": by_source_topic,
 }
 
-PARTITIONERS: dict[str, Callable[[str, Any, Any, int], int | None]] = {
+PARTITIONERS: dict[str, StreamPartitioner] = {
     "first": lambda topic, k, v, partitions: 0,
     "by_default": lambda topic, k, v, partitions: None,
+    "even_headers": lambda topic, k, v, headers, partitions: () if len(headers) % 2 else 0,
     "by_value": lambda topic, k, v, partitions: num(v) % partitions,
 }
 

@@ -12,6 +12,8 @@ from vocabulary import LONG, TEXT, Node, Program, Step
 
 _OPTIMISATIONS = ["reuse.ktable.source.topics", "merge.repartition.topics", "single.store.self.join"]
 _PARTITIONERS = ["first", "by_default", "by_value"]
+#: Chooses no partition for some records, which a foreign-key join does not allow.
+_BY_HEADERS = "even_headers"
 
 
 class SuppliedGenerator(LanguageGenerator):
@@ -31,9 +33,9 @@ class SuppliedGenerator(LanguageGenerator):
     def partitioned(self, step: Step, partitioners: list[str]) -> None:
         """Gives a partitioner to what writes topics."""
         if step["op"] == "repartition" and self.chance(0.5):
-            step["partitioner"] = self.random.choice(partitioners)
+            step["partitioner"] = self.random.choice([*partitioners, _BY_HEADERS])
         elif step["op"] == "to" and self.chance(0.5):
-            step["produced"]["partitioner"] = self.random.choice(partitioners)
+            step["produced"]["partitioner"] = self.random.choice([*partitioners, _BY_HEADERS])
         elif "extractor" in step and "with" in step:
             for side in ("partitioner", "other_partitioner"):
                 if self.chance(0.5):

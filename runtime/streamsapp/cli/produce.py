@@ -12,11 +12,11 @@ import json
 import logging
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -29,7 +29,7 @@ from streamsapp.cli.topic_serdes import TopicRecords
 from streamsapp.cli.topology_topics import topics_of
 from streamsapp.config import StreamsConfig, client_properties
 from streamsapp.errors import StreamsError, UserInputError
-from streamsapp.processor.partitions import chosen_partitions
+from streamsapp.processor.partitions import chosen_partitions, takes_headers
 
 log = logging.getLogger(__name__)
 
@@ -198,7 +198,7 @@ class RecordWriter:
         if self._records.partitioner is None:
             return None
         try:
-            chosen = self._records.partitioner(self._topic, record.key, record.value, self._partitions)
+            chosen = self._chosen(self._records.partitioner, record)
         except Exception as error:  # it is the user's
             raise ValueError(
                 f"partition: the application's partitioner raised {type(error).__name__}: {error}; correct it, or name "
@@ -215,6 +215,11 @@ class RecordWriter:
         if not 0 <= partition < self._partitions:
             raise ValueError(f"partition: the application's partitioner chose {partition} of {self._partitions}")
         return partition
+
+    def _chosen(self, partitioner: Callable[..., Any], record: LineRecord) -> Any:
+        with_headers = takes_headers("the application's partitioner", partitioner)
+        given = (record.headers, self._partitions) if with_headers else (self._partitions,)
+        return partitioner(self._topic, record.key, record.value, *given)
 
     def _report(self, number: int, error: KafkaError | None, message: Message) -> None:
         if error is None:

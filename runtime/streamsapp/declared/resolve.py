@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from streamsapp.declared.roles import (
     JOINER,
+    PARTITIONER,
     PROCESSOR,
     SERDE,
     SERDE_NAME,
@@ -27,6 +28,7 @@ from streamsapp.declared.roles import (
 )
 from streamsapp.dsl.arity import keys_taken, require_arity, takes_key
 from streamsapp.errors import ManifestError, TopologyError, written_at
+from streamsapp.processor.partitions import takes_headers
 from streamsapp.serdes.api import Serde
 from streamsapp.topology.suppliers import check_supplier
 
@@ -107,6 +109,8 @@ def _function_fault(role: Role, value: Any, name: str) -> str | None:
             takes_key("the runtime", value)
         elif role is JOINER:
             keys_taken("the runtime", value, ("key", "row_key"), "value", "row")
+        elif role is PARTITIONER:
+            takes_headers(f"the partitioner {name}", value)
         else:
             require_arity("the runtime", value, *(role.arguments or ()))
     except TopologyError as error:

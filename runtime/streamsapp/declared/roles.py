@@ -176,7 +176,8 @@ AGGREGATOR = Role("an aggregator", ("key", "value", "aggregate"))
 MERGER = Role("a merger", ("key", "aggregate", "other"))
 #: Of ``(value, row)`` or of ``(key, value, row)``.
 JOINER = Role("a joiner")
-PARTITIONER = Role("a partitioner", ("topic", "key", "value", "partitions"))
+#: Of ``(topic, key, value, partitions)`` or of ``(topic, key, value, headers, partitions)``.
+PARTITIONER = Role("a partitioner")
 TOPIC_NAME_EXTRACTOR = Role("a function", ("key", "value", "metadata"))
 PROCESSOR = Role("a class of Processor, or a function that makes one,")
 TRANSFORMER = Role("a class of transformers, or a function that makes one,", ())

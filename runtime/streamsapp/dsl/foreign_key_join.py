@@ -30,8 +30,9 @@ from streamsapp.dsl.table_supplier import TableSource
 from streamsapp.errors import TopologyError
 from streamsapp.processor.api import StreamPartitioner
 from streamsapp.processor.operator import Operator
-from streamsapp.processor.partitions import chosen_partitions
+from streamsapp.processor.partitions import chosen_partitions, takes_headers
 from streamsapp.processor.timestamps import fail_on_invalid_timestamp
+from streamsapp.record import Headers
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.foreign_key_messages import SubscriptionResponse, response_serde, subscription_serde
 from streamsapp.serdes.serdes import Serdes
@@ -229,16 +230,18 @@ class _ForeignKeyJoin:
         return source
 
 
-def _by_key(partitioner: StreamPartitioner | None) -> StreamPartitioner | None:
+def _by_key(partitioner: Callable[..., Any] | None) -> StreamPartitioner | None:
     """Wraps the user's partitioner, which is given no value: the records that travel do not hold the user's values.
 
     It has to choose one partition: an answer of several, or of none, would end in a wrong row.
     """
     if partitioner is None:
         return None
+    with_headers = takes_headers("the partitioner of a foreign-key join", partitioner)
 
-    def choose(topic: str, key: Any, value: Any, partitions: int) -> tuple[int, ...] | None:
-        chosen = partitioner(topic, key, None, partitions)
+    def choose(topic: str, key: Any, value: Any, headers: Headers, partitions: int) -> tuple[int, ...] | None:
+        given = (headers, partitions) if with_headers else (partitions,)
+        chosen = partitioner(topic, key, None, *given)
         if chosen is None:
             return None
         numbers = chosen_partitions(topic, chosen)

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any, Protocol, TypeAlias, TypeVar, overload
 
 from streamsapp.errors import TopologyError
-from streamsapp.record import Record, RecordMetadata, TaskId
+from streamsapp.record import Headers, Record, RecordMetadata, TaskId
 
 S = TypeVar("S")
 
@@ -143,8 +143,12 @@ class Processor(ABC):
 
 
 #: ``(topic, key, value, number_of_partitions) -> partition``, or ``None`` for the default (murmur2 of the key's bytes).
+#: A function of five arguments is given the record's headers as the fourth (KIP-1321).
 #: A collection sends the record to each of its partitions, and drops a record that has none (KIP-837).
-StreamPartitioner: TypeAlias = Callable[[str, Any, Any, int], int | Collection[int] | None]
+StreamPartitioner: TypeAlias = (
+    Callable[[str, Any, Any, int], int | Collection[int] | None]
+    | Callable[[str, Any, Any, Headers, int], int | Collection[int] | None]
+)
 
 #: ``(key, value, metadata) -> topic``: chooses the topic of each record (KIP-303).
 TopicNameExtractor: TypeAlias = Callable[[Any, Any, RecordMetadata | None], str]

@@ -16,9 +16,9 @@ from streamsapp import native
 from streamsapp.errors import ProcessingError, StreamsError, TopologyError, UserInputError, place_of_error
 from streamsapp.outgoing import OutputRecord
 from streamsapp.plain_text import plain_text
-from streamsapp.processor.api import Processor, StreamPartitioner, TopicNameExtractor
+from streamsapp.processor.api import Processor, TopicNameExtractor
 from streamsapp.processor.operator import LateAnswer, Operator, PlainSink, Push, Reason, nowhere
-from streamsapp.processor.partitions import chosen_partitions
+from streamsapp.processor.partitions import chosen_partitions, takes_headers
 from streamsapp.record import Headers, Record, check_headers
 from streamsapp.serdes.api import DefaultSerdes, or_configured
 from streamsapp.tasks.failures import FailureHandling
@@ -308,14 +308,14 @@ class _TopicSink:
 
         return push_without
 
-    def _bind_partitioned(self, choose: Callable[[Any, Any], Collection[int]]) -> Push:
+    def _bind_partitioned(self, choose: Callable[[Any, Any, Headers | None], Collection[int]]) -> Push:
         """As above, into the partitions that the user's partitioner chooses, before anything is serialised."""
         node, topic, emit, failures = self._node, self._topic, self._wires.emit, self._wires.failures
         serialize_key, serialize_value = giving_bytes(self._key), giving_bytes(self._value)
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
             try:
-                partitions = choose(key, value)
+                partitions = choose(key, value, headers)
             except Exception as error:
                 failures.processing(node, error, timestamp, headers)
                 return
@@ -335,12 +335,16 @@ class _TopicSink:
 
         return push
 
-    def _chooser(self, partitioner: StreamPartitioner) -> Callable[[Any, Any], Collection[int]]:
+    def _chooser(self, partitioner: Callable[..., Any]) -> Callable[[Any, Any, Headers | None], Collection[int]]:
         topic, partition_count = self._topic, self._wires.partition_count
+        with_headers = takes_headers(f"partitioner of sink {self._node}", partitioner)
 
-        def choose(key: Any, value: Any) -> Collection[int]:
+        def choose(key: Any, value: Any, headers: Headers | None) -> Collection[int]:
             count = partition_count(topic)
-            chosen = partitioner(topic, key, value, count)
+            if with_headers:
+                chosen = partitioner(topic, key, value, [] if headers is None else headers, count)
+            else:
+                chosen = partitioner(topic, key, value, count)
             if chosen is None:
                 return _BY_KEY
             if chosen.__class__ is int and 0 <= chosen < count:

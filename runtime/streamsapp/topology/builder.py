@@ -14,6 +14,7 @@ from streamsapp.errors import TopologyError, place_of_caller
 from streamsapp.java_names.lookup import JavaNames
 from streamsapp.plain_text import plain_text
 from streamsapp.processor.api import StreamPartitioner, TopicNameExtractor
+from streamsapp.processor.partitions import takes_headers
 from streamsapp.processor.timestamps import TimestampExtractor
 from streamsapp.serdes.adapt import Deserializing, Serializing, as_deserializer, as_serializer
 from streamsapp.state.api import StoreBuilder
@@ -124,6 +125,8 @@ class Topology(JavaNames):
         self._check_new(name)
         if not topic or not (isinstance(topic, str) or callable(topic)):
             raise TopologyError(f"sink {name}: topic must be a name or a function (key, value, metadata) -> name")
+        if partitioner is not None:
+            takes_headers(f"partitioner of sink {name}", partitioner)
         self._check_parents(name, parents)
         self._add(
             SinkNode(

@@ -2,6 +2,9 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.kstream.Aggregator;
 import org.apache.kafka.streams.kstream.Initializer;
@@ -204,9 +207,10 @@ final class Functions {
         "by_source_topic", (k, v, c) -> "out-of-" + c.topic());
 
     private static final Map<String, StreamPartitioner<Object, Object>> PARTITIONERS = Map.of(
-        "first", (topic, k, v, n) -> java.util.Optional.of(java.util.Set.of(0)),
-        "by_default", (topic, k, v, n) -> java.util.Optional.empty(),
-        "by_value", (topic, k, v, n) -> java.util.Optional.of(java.util.Set.of((int) Math.floorMod(num(v), (long) n))));
+        "first", (topic, k, v, n) -> Optional.of(Set.of(0)),
+        "by_default", (topic, k, v, n) -> Optional.empty(),
+        "even_headers", new EvenHeaders(),
+        "by_value", (topic, k, v, n) -> Optional.of(Set.of((int) Math.floorMod(num(v), (long) n))));
 
     private static <T> T named(String kind, Map<String, T> table, String name) {
         T found = table.get(name);
@@ -286,6 +290,20 @@ final class Functions {
 
     static TopicNameExtractor<Object, Object> topicExtractor(String name) {
         return new TopicOf(name, named("topic extractor", TOPIC_EXTRACTORS, name));
+    }
+
+    /** Drops what has an odd number of headers. */
+    private static final class EvenHeaders implements StreamPartitioner<Object, Object> {
+        @Override
+        @Deprecated
+        public Optional<Set<Integer>> partitions(String topic, Object key, Object value, int count) {
+            throw new IllegalStateException("called without headers");
+        }
+
+        @Override
+        public Optional<Set<Integer>> partitions(String topic, Object key, Object value, Headers headers, int count) {
+            return Optional.of(headers.toArray().length % 2 == 0 ? Set.of(0) : Set.of());
+        }
     }
 
     static StreamPartitioner<Object, Object> partitioner(String name) {

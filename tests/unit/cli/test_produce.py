@@ -14,6 +14,7 @@ from streamsapp.cli.produce import RecordWriter
 from streamsapp.cli.topic_serdes import TopicRecords
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import UserInputError
+from streamsapp.record import Headers
 
 LINE = b'{"key": "a", "value": "b"}'
 
@@ -75,6 +76,14 @@ def test_a_partitioner_that_raises_is_a_fault_of_its_line() -> None:
     text = told(writer(partitioner), io.BytesIO(LINE + b'\n{"key": "z", "value": "b"}\n'))
     assert text.startswith("line 2: partition: the application's partitioner raised KeyError: 'z'; correct it")
     assert text.endswith("t: 1 record written (partition 0: 1)")
+
+
+def test_a_partitioner_of_five_arguments_is_given_the_headers_of_a_line() -> None:
+    def partitioner(topic: str, key: str, value: str, headers: Headers, partitions: int) -> int:
+        raise ValueError(f"{topic} {key} {value} {headers} {partitions}")
+
+    text = told(writer(partitioner), io.BytesIO(b'{"key": "a", "value": "b", "headers": [["to", "1"]]}\n'))
+    assert "raised ValueError: t a b [('to', b'1')] 4; correct it" in text
 
 
 @pytest.mark.parametrize(

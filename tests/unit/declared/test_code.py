@@ -35,6 +35,7 @@ def one(value): return value
 def two(key, value): return key, value
 def three(a, b, c): return a
 def joined(values): return "/".join(values)
+def kept_by_headers(topic, key, value, headers, partitions): return 0 if headers == [("h", b"1")] else []
 
 class Passing(Processor):
     def init(self, context): self.context = context
@@ -133,6 +134,19 @@ def test_all_faults_of_code_in_a_graph_are_told_at_once(tmp_path: Path, code: st
         "graph.processors[0].supplier",
         "graph.sinks[0].topicNameExtractor",
     ]
+
+
+def test_a_partitioner_of_code_may_take_the_headers_too(tmp_path: Path, code: str) -> None:
+    def written(partitioner: str) -> list[Any]:
+        text = {"keySerde": "string", "valueSerde": "string"}
+        to = {"topic": "b", "partitioner": f"{code}:{partitioner}", **text}
+        with TopologyTestDriver(load(tmp_path, code, steps=[{"stream": {"topic": "a", **text}}, {"to": to}])) as driver:
+            driver.create_input_topic("a", Serdes.string(), Serdes.string()).pipe_input("k", "v", headers=[("h", b"1")])
+            return driver.create_output_topic("b", Serdes.string(), Serdes.string()).read_key_values()
+
+    assert written("kept_by_headers") == [("k", "v")]
+    (fault,) = faults(tmp_path, code, steps=[{"stream": "a"}, {"to": {"topic": "b", "partitioner": f"{code}:three"}}])
+    assert fault.startswith(f"steps[1].to.partitioner: the partitioner {code}:three is called with (topic, key, value")
 
 
 def test_what_the_builder_refuses_is_told_at_its_step(tmp_path: Path, code: str) -> None:

@@ -21,6 +21,7 @@ from streamsapp import (
 from streamsapp.dsl.kstream import KStream
 from streamsapp.dsl.ktable import KTable
 from streamsapp.errors import ProcessingError, TopicError, TopologyError
+from streamsapp.record import Headers
 from streamsapp.testing import TestInputTopic, TopologyTestDriver
 from streamsapp.topology.partitioning import partition_counts
 
@@ -203,6 +204,25 @@ def test_rows_of_a_foreign_key_join_travel_by_the_configured_serdes(left_read: C
         foreigns.pipe_input(8, None)
         found = driver.create_output_topic("out", key_serde, TEXT).read_key_values()
     assert found == [(1, "7a/x"), (1, "8b/z"), (1, None)]
+
+
+@pytest.mark.parametrize("side", ["partitioner", "other_partitioner"])
+def test_a_partitioner_of_a_foreign_key_join_may_see_the_headers_of_what_travels(side: str) -> None:
+    told: list[Any] = []
+
+    def partitioner(topic: str, key: str, value: None, headers: Headers, partitions: int) -> int:
+        told.append((key, value, headers, partitions))
+        return 0
+
+    builder = StreamsBuilder()
+    left: KTable[str, str] = builder.table("left", READ)
+    other: KTable[str, str] = builder.table("other", READ)
+    options: TableJoined[str, str] = replace(TableJoined(), **{side: partitioner})
+    left.join(other, lambda row: row[0], _both, options).to_stream().to("out", Produced(TEXT, TEXT))
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.create_input_topic("other", TEXT, TEXT).pipe_input("x", "X")
+        driver.create_input_topic("left", TEXT, TEXT).pipe_input("a", "x1", headers=[("h", b"1")])
+    assert told == [("x" if side == "other_partitioner" else "a", None, [("h", b"1")], 1)]
 
 
 @pytest.mark.parametrize("side", ["partitioner", "other_partitioner"])

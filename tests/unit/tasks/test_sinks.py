@@ -12,9 +12,9 @@ from streamsapp import (
     Serdes,
     Topology,
 )
-from streamsapp.errors import ProcessingError, SerializationError
+from streamsapp.errors import ProcessingError, SerializationError, TopologyError
 from streamsapp.processor.api import StreamPartitioner
-from streamsapp.record import RecordMetadata
+from streamsapp.record import Headers, RecordMetadata
 from streamsapp.serdes.api import Serde
 from streamsapp.serdes.windowed import Windowed, session_windowed, time_windowed
 from streamsapp.tasks.sink_bytes import giving_bytes
@@ -137,6 +137,46 @@ def test_a_record_whose_partitioner_fails_is_dropped_where_the_handler_for_user_
         sent(partitioned(partitioner), *records)
     out = sent(partitioned(partitioner), *records, settings=config(processing_exception_handler="continue"))
     assert [partition for _, _, _, partition, *_ in out] == [2]
+
+
+def test_a_partitioner_of_five_arguments_is_given_the_headers_of_a_record() -> None:
+    def partitioner(topic: str, key: str, value: str, headers: Headers, count: int) -> int | set[int]:
+        return int(dict(headers)["to"] or b"0") % count if headers else set()
+
+    records = raw(0, value=b"x", headers=[("to", b"3")]), raw(1, value=b"y"), raw(2, value=b"z", headers=[("to", b"5")])
+    out = sent(partitioned(partitioner), *records)
+    assert [(value, partition) for _, value, _, partition, *_ in out] == [(b"x", 3), (b"z", 1)]
+
+
+def test_a_partitioner_that_can_be_called_with_four_arguments_is_given_no_headers() -> None:
+    told: list[tuple[Any, ...]] = []
+
+    def partitioner(*asked: Any) -> None:
+        told.append(asked)
+
+    sent(partitioned(partitioner), raw(0, headers=[("to", b"3")]))
+    sent(partitioned(lambda topic, key, value, count, to=2: told.append((topic, to))), raw(0, headers=[("to", b"3")]))
+    assert told == [("out", "k", "v", 4), ("out", 2)]
+
+
+async def _later(topic: str, key: str, value: str, count: int) -> int:
+    return 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fault"),
+    [
+        (
+            lambda key: 0,
+            r"is called with \(topic, key, value, partitions\) or with .*, headers, .* takes neither",
+        ),
+        (3, r"must be a function of \(topic, key, value, partitions\), got 3"),
+        (_later, "is a coroutine, which is never awaited; write it without async"),
+    ],
+)
+def test_a_partitioner_that_cannot_be_called_is_refused_where_it_is_added(wrong: Any, fault: str) -> None:
+    with pytest.raises(TopologyError, match=f"^partitioner of sink sink {fault}"):
+        partitioned(wrong)
 
 
 def test_a_topic_extractor_sends_each_record_to_the_topic_it_names() -> None:
