@@ -13,12 +13,14 @@ from confluent_kafka import KafkaError, KafkaException
 
 from streamsapp import StreamsConfig, TopicPartition, Topology
 from streamsapp.kafka.fetching.fetched import NO_TOPICS, Fetched
+from streamsapp.outgoing import OutputRecord
 from streamsapp.record import RawRecord, TopicIdentity
 from streamsapp.runtime.global_stores.reading import GlobalReading
 from streamsapp.runtime.global_stores.task import GlobalTask
 from streamsapp.runtime.global_stores.thread import FlushSchedule, GlobalThread
 from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.state.engine.resources import StateResources
+from streamsapp.tasks.dead_letters import DeadLetters
 from streamsapp.testing import MockClock
 from task_parts import config
 
@@ -162,6 +164,22 @@ class Listener:
         return lambda *details: self.told.append(" ".join(map(str, (what, *details))))
 
 
+class Writer:
+    """Takes dead letters, or says that the thread is to end before they are written."""
+
+    def __init__(self) -> None:
+        self.letters: list[OutputRecord] = []
+        self.writes = True
+
+    def form(self) -> DeadLetters:
+        return DeadLetters("dead")
+
+    def write(self, letters: list[OutputRecord]) -> bool:
+        if self.writes:
+            self.letters += letters
+        return self.writes
+
+
 class Globals:
     """Makes global threads over one broker and one directory, one after the other."""
 
@@ -169,13 +187,15 @@ class Globals:
         self.directory = directory
         self.broker = broker
         self.listener = Listener()
+        self.writer = Writer()
         self.failures: SimpleQueue[ThreadFailure] = SimpleQueue()
         self.clock = MockClock()
         self.resources = StateResources(8 << 20)
         self._started: list[GlobalThread] = []
 
     def task(self, topology: Topology, settings: StreamsConfig) -> GlobalTask:
-        return GlobalTask(topology.global_stores(), settings, self.clock, self.resources, self.directory / "app")
+        directory = self.directory / "app"
+        return GlobalTask(topology.global_stores(), settings, self.clock, self.resources, directory, self.writer)
 
     def thread(self, topology: Topology, settings: StreamsConfig | None = None) -> GlobalThread:
         """A thread that is not started."""

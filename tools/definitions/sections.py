@@ -35,8 +35,8 @@ from msgspec import Meta
 from streamsapp.config.setting import MOST, MOST_RECORDS
 from streamsapp.declared.options import Name
 from streamsapp.manifest.types import (
-    Doc, Fields, HandlerName, Optimizations, PartitionGrouperName, Positive, Properties, RemoteUrl, SerdeName, Tags,
-    TimestampExtractorName,
+    Doc, Fields, HandlerName, Optimizations, PartitionGrouperName, Positive, ProcessorWrapperName, Properties,
+    RemoteUrl, SerdeName, Tags, TimestampExtractorName,
 )
 '''
 

@@ -55,6 +55,9 @@ def check_serdes(config: StreamsConfig) -> None:
         given = getattr(config, name)
         if not isinstance(given, Serde):
             raise ConfigError(f"{name}: expected a serde such as Serdes.string(), got {given!r}")
+    if config.processor_wrapper is not None and not callable(config.processor_wrapper):
+        given = config.processor_wrapper
+        raise ConfigError(f"processor_wrapper: expected a function of (node_name, processor), got {given!r:.200}")
     if not callable(config.default_timestamp_extractor):
         given = config.default_timestamp_extractor
         raise ConfigError(f"default_timestamp_extractor: expected a function of a record, got {given!r}")

@@ -16,6 +16,7 @@ from streamsapp.config.known_properties import CLIENTS, OWN
 from streamsapp.config.memory import MINIMUM_BYTES
 from streamsapp.config.remote_state import RemoteStateConfig
 from streamsapp.config.setting import AUTO, MOST_RECORDS, ManifestField, setting
+from streamsapp.processor.api import ProcessorWrapper
 from streamsapp.processor.handlers import ExceptionHandler
 from streamsapp.processor.timestamps import TimestampExtractor, fail_on_invalid_timestamp
 from streamsapp.serdes.api import AnySerde
@@ -159,6 +160,14 @@ class ApplicationSettings:
             field=ManifestField("processing.partitionGrouper", "PartitionGrouperName"),
         ),
     )
+    processor_wrapper: ProcessorWrapper | None = field(
+        default=None,
+        metadata=setting(
+            "a function of a node's name and its processor that returns a processor around it, called for every node "
+            "of every task, those of the DSL included (KIP-1112); in a manifest by `module:attribute`",
+            field=ManifestField("processing.processorWrapper", "ProcessorWrapperName"),
+        ),
+    )
     replication_factor: int = field(
         default=AUTO,
         metadata=setting(
@@ -217,6 +226,14 @@ class ApplicationSettings:
             "these. Refused for a topology that `build(optimize=...)` made without them; an entrypoint gives the "
             "`StreamsBuilder`. Decide before the first deployment: it changes the topics",
             field=ManifestField("processing.topologyOptimization", "Optimizations"),
+        ),
+    )
+    ensure_explicit_internal_resource_naming: bool = field(
+        default=False,
+        metadata=setting(
+            "refuses a topology in which a store, a repartition topic or a changelog has a name that was generated "
+            "(KIP-1111): its number, and with it the state that the application finds, changes with the program",
+            field="processing.ensureExplicitInternalResourceNaming",
         ),
     )
     standby_replicas: int = field(

@@ -133,6 +133,7 @@ TIMESTAMP_EXTRACTOR = Role(
 )
 EXCEPTION_HANDLER = Role("an exception handler", ("context", "exception"), built_in=BUILT_IN)
 PARTITION_GROUPER = Role("a partition grouper", ("sources", "partitions"))
+PROCESSOR_WRAPPER = Role("a processor wrapper", ("node_name", "processor"))
 PREDICATE = Role(
     "a predicate",
     ("key", "value"),
@@ -194,10 +195,9 @@ def reference(role: Role) -> Any:
 
 
 def role_of(type_: Any) -> Role | None:
-    """The role of such a type, also where the field may be left out."""
-    for each in (type_, *get_args(type_)):
-        for meta in getattr(each, "__metadata__", ()):
-            if isinstance(meta, Meta) and meta.extra is not None and "role" in meta.extra:
-                role: Role = meta.extra["role"]
-                return role
-    return None
+    """The role of such a type, also where the field may be left out or has a meaning beside its type."""
+    for meta in getattr(type_, "__metadata__", ()):
+        if isinstance(meta, Meta) and meta.extra is not None and "role" in meta.extra:
+            role: Role = meta.extra["role"]
+            return role
+    return next(filter(None, map(role_of, get_args(type_))), None)

@@ -191,6 +191,7 @@ class StreamsBuilder(JavaNames):
         topology = Topology()
         topology.optimized = wanted
         self._graph.write(topology)
+        topology.generated_names = frozenset(self._names.resources)
         return topology
 
 

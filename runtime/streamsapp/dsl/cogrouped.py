@@ -86,7 +86,7 @@ class Cogroup:
                 f"cogroup: the key was changed in {unnamed} of the streams, and each needs a repartition topic of its "
                 f"own; both would be {store.name}-repartition: name them, with Grouped(..., name=...)"
             )
-        places = [grouping.repartitioned(store.name) for grouping in self.aggregators]
+        places = [grouping.repartitioned(store) for grouping in self.aggregators]
         graph = places[0].graph
         tables, nodes = [], []
         for number, (place, aggregator) in enumerate(zip(places, self.aggregators.values(), strict=True)):

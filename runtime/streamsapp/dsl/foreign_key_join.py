@@ -55,15 +55,20 @@ class _Names:
         def named(prefix: str, suffix: str) -> str:
             return names.named(name, prefix, suffix)
 
-        self.subscription_topic = named(_REGISTRATION, "-subscription-registration") + "-topic"
+        def resource(named: str) -> str:
+            return names.resource(named, given=name is not None)
+
+        self.subscription_topic = resource(named(_REGISTRATION, "-subscription-registration") + "-topic")
         self.send = named(_REGISTRATION, "-subscription-registration-processor")
         self.subscription_sink = named("KTABLE-SINK-", "-subscription-registration-sink")
         self.subscription_source = named("KTABLE-SOURCE-", "-subscription-registration-source")
-        self.store = named("KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-", "-subscription-store")
+        self.store = resource(named("KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-", "-subscription-store"))
         self.receive = named(_PROCESSOR, "-subscription-receive")
         self.answer_subscription = named(_PROCESSOR, "-subscription-join-foreign")
         self.answer_subscribers = named(_PROCESSOR, "-foreign-join-subscription")
-        self.response_topic = named("KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-", "-subscription-response") + "-topic"
+        self.response_topic = resource(
+            named("KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-", "-subscription-response") + "-topic"
+        )
         self.response_sink = named("KTABLE-SINK-", "-subscription-response-sink")
         self.response_source = named("KTABLE-SOURCE-", "-subscription-response-source")
         self.resolve = named(

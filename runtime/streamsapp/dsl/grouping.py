@@ -55,22 +55,24 @@ class Grouping:
     ) -> KTable[Any, Any]:
         """Returns the aggregated table, behind a repartition topic if the key was changed. ``closes_after_ms`` is the
         time in milliseconds after its end at which a window closes."""
-        place = self.repartitioned(store.name, merge)
+        place = self.repartitioned(store, merge)
         node = AggregationNode(name, table, closes_after_ms)
         place = place.then(node, key_serde, store.value_serde, key_changed=False)
         return KTable(place, table)
 
-    def repartitioned(self, default_name: str, merge: Merge | None = None) -> Place:
-        """Returns a place in which every record is in the partition of its key."""
+    def repartitioned(self, store: TableStore, merge: Merge | None = None) -> Place:
+        """Returns a place in which every record is in the partition of its key. The topic that this takes is named
+        after ``store``, unless it has a name of its own."""
         if not self.place.key_changed:
             return self.place
-        node = self._repartition_node(default_name, merge)
+        node = self._repartition_node(store, merge)
         return self.place.then(node, self.key_serde, self.value_serde, key_changed=False)
 
-    def _repartition_node(self, default_name: str, merge: Merge | None) -> RepartitionNode:
+    def _repartition_node(self, store: TableStore, merge: Merge | None) -> RepartitionNode:
         """Returns the topic in front of an aggregation. A topic that the user named serves all aggregations of this
         group."""
-        names = repartition_names(self.names, self._topic_name or default_name)
+        given = self._topic_name is not None or store.queryable
+        names = repartition_names(self.names, self._topic_name or store.name, given=given)
         if self._repartition is not None and self._topic_name is not None:
             if merge is not None or self._repartition.merge is not None:
                 raise TopologyError(

@@ -29,7 +29,7 @@ class JoinSide:
         if not place.key_changed:
             return place
         # As in Kafka Streams, a topic that is there already uses up the numbers of its names again.
-        names = repartition_names(place.graph.names, name or place.name)
+        names = repartition_names(place.graph.names, name or place.name, given=name is not None)
         node = self._shared
         if node is None or name is not None:
             node = self._shared = RepartitionNode(names, key_serde, value_serde, optimizable=True)

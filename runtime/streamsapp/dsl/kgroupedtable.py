@@ -124,7 +124,8 @@ class KGroupedTable(JavaNames, Generic[K, V]):
         key_serde, value_serde = self._place.key_serde, self._place.value_serde
         # A topic that the user named serves all aggregations of this group.
         if self._repartition is None or self._topic_name is None:
-            topic = (self._topic_name or store.name) + REPARTITION_SUFFIX
+            given = self._topic_name is not None or store.queryable
+            topic = self._names.resource((self._topic_name or store.name) + REPARTITION_SUFFIX, given=given)
             self._repartition = TableRepartitionNode(sink, source, topic, key_serde, value_serde)
         place = self._place.then(self._repartition, key_serde, value_serde, key_changed=False)
         table = AggregatedTable(store, make)

@@ -201,7 +201,7 @@ class KStream(JavaNames, Generic[K, V]):
         fit_place("repartition", self._place, options.key_serde, options.value_serde, "Repartitioned")
         base = options.name or self._names.processor("KSTREAM-REPARTITION-")
         node = RepartitionNode(
-            repartition_names(self._names, base),
+            repartition_names(self._names, base, given=options.name is not None),
             options.key_serde or self._place.key_serde,
             options.value_serde or self._place.value_serde,
             optimizable=False,
@@ -250,9 +250,8 @@ class KStream(JavaNames, Generic[K, V]):
         name = self._names.named(wanted_name, "KSTREAM-TOTABLE-")
         store = table_store(self._names, "KSTREAM-TOTABLE-", materialized, place.key_serde, place.value_serde)
         if place.key_changed:
-            node = RepartitionNode(
-                repartition_names(self._names, name), store.key_serde, store.value_serde, optimizable=True
-            )
+            names = repartition_names(self._names, name, given=wanted_name is not None)
+            node = RepartitionNode(names, store.key_serde, store.value_serde, optimizable=True)
             place = place.then(node, store.key_serde, store.value_serde, key_changed=False)
         table = TableSource(store)
         place = place.then(TableNode(name, table), store.key_serde, store.value_serde, key_changed=False)

@@ -33,6 +33,8 @@ class NameGenerator:
 
     def __init__(self) -> None:
         self._index = 0
+        #: Names of stores and internal topics that are no user's (KIP-1111); not all of them come to exist.
+        self.resources: set[str] = set()
 
     def processor(self, prefix: str) -> str:
         """Returns the next name of a processor node, such as ``PREFIX0000000007``."""
@@ -42,7 +44,13 @@ class NameGenerator:
 
     def store(self, prefix: str) -> str:
         """Returns the next name of a store, such as ``PREFIXSTATE-STORE-0000000007``."""
-        return self.processor(f"{prefix}STATE-STORE-")
+        return self.resource(self.processor(f"{prefix}STATE-STORE-"))
+
+    def resource(self, name: str, *, given: bool = False) -> str:
+        """Returns the name of a store or of an internal topic, and notes it unless the user has given it."""
+        if not given:
+            self.resources.add(name)
+        return name
 
     def named(self, name: str | None, prefix: str, suffix: str = "") -> str:
         """Returns the user's name with the suffix, or else a generated one; a number is used up either way."""
@@ -64,10 +72,10 @@ class RepartitionNames:
     source: str
 
 
-def repartition_names(names: NameGenerator, base: str) -> RepartitionNames:
+def repartition_names(names: NameGenerator, base: str, *, given: bool) -> RepartitionNames:
     """Derives the names from one that the user gave, or from a store's; generates them if that name was generated
-    itself."""
-    topic = base if base.endswith(REPARTITION_SUFFIX) else base + REPARTITION_SUFFIX
+    itself. ``given`` says whether the user has named the topic."""
+    topic = names.resource(base if base.endswith(REPARTITION_SUFFIX) else base + REPARTITION_SUFFIX, given=given)
     generated = RepartitionNames(
         topic,
         sink=names.processor("KSTREAM-SINK-"),

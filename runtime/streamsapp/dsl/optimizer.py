@@ -130,7 +130,7 @@ def _is_below(node: GraphNode, ancestor: GraphNode) -> bool:
 
 def _move_up(graph: LogicalGraph, key_changer: GraphNode, nodes: list[RepartitionNode]) -> None:
     merged = RepartitionNode(
-        repartition_names(graph.names, nodes[0].names.topic),
+        repartition_names(graph.names, nodes[0].names.topic, given=True),  # or it is noted already
         next((node.key_serde for node in nodes if node.key_serde), None),
         next((node.value_serde for node in nodes if node.value_serde), None),
         optimizable=True,

@@ -202,8 +202,9 @@ class _Build:
 
     def _store(self, base: str, kind: StoreType, value_serde: AnySerde | None) -> StoreBuilder:
         options = self._options
+        given = options.store_name is not None or options.this_store_supplier is not None
         return StoreBuilder(
-            name=f"{base}-store",
+            name=self._left.graph.names.resource(f"{base}-store", given=given),
             type=kind,
             engine=Engine(options.store),
             key_serde=self._key_serde,

@@ -80,7 +80,8 @@ def join_with_table(
     buffer = None
     if options.grace is not None:
         serdes = options.key_serde or place.key_serde, options.value_serde or place.value_serde
-        buffer = StoreBuilder(f"{name}-Buffer", _grace(join, options.grace, table), Engine.ROCKSDB, *serdes)
+        store_name = names.resource(f"{name}-Buffer", given=options.name is not None)
+        buffer = StoreBuilder(store_name, _grace(join, options.grace, table), Engine.ROCKSDB, *serdes)
     keys = keys_taken(join, joiner, ("key",), "value", "row")
     joining = _Joining(table.view, joiner, keys, join == "left_join", buffer=buffer)
     node = _JoinNode(name, joining, table.view().store_names)

@@ -97,7 +97,7 @@ CLASSES: Mapping[str, str] = {
         ("ProcessorSupplier", "ConnectedStoreProvider", "WrappedProcessorSupplier", "WrappedFixedKeyProcessorSupplier"),
         "a supplier is a class of processors, or a function that makes one; its stores() gives the stores it brings",
     ),
-    "ProcessorWrapper": NO_COUNTERPART,
+    "ProcessorWrapper": "give StreamsConfig(processor_wrapper=...) a function of (node_name, processor)",
     **dict.fromkeys(("ProcessingContext", "StateStoreContext"), "use ProcessorContext"),
     **dict.fromkeys(("RecordContext", "RecordMetadata"), "context.record_metadata has topic, partition and offset"),
     "ReadOnlyRecord": "use Record",

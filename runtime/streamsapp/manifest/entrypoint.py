@@ -62,6 +62,14 @@ def user_code(app: StreamsApp, folder: Path) -> UserCode:
 
 def load_topology(app: StreamsApp, folder: Path) -> Topology:
     """The topology of a manifest that lies in ``folder``."""
+    built = _load_topology(app, folder)
+    fault = built.naming_fault() if app.spec.processing.ensure_explicit_internal_resource_naming else None
+    if fault is not None:
+        raise _fault(f"spec.processing.ensureExplicitInternalResourceNaming: {fault}")
+    return built
+
+
+def _load_topology(app: StreamsApp, folder: Path) -> Topology:
     code, field, topology = user_code(app, folder), topology_field(app), app.spec.topology
     optimize = app.spec.processing.topology_optimization
     if topology.steps is not None:

@@ -17,6 +17,7 @@ from streamsapp.manifest.types import (
     Optimizations,
     PartitionGrouperName,
     Positive,
+    ProcessorWrapperName,
     Properties,
     RemoteUrl,
     SerdeName,
@@ -96,6 +97,14 @@ class ProcessingSettings(Fields, frozen=True, kw_only=True):
             "which partitions make a task (KIP-28), in a manifest by `module:attribute`; by partition number unless set"
         ),
     ] = None
+    processor_wrapper: Annotated[
+        ProcessorWrapperName | None,
+        Doc(
+            "a function of a node's name and its processor that returns a processor around it, called "
+            "for every node of every task, those of the DSL included (KIP-1112); in a manifest by "
+            "`module:attribute`"
+        ),
+    ] = None
     tracing: Annotated[
         bool,
         Doc(
@@ -115,6 +124,14 @@ class ProcessingSettings(Fields, frozen=True, kw_only=True):
             "before the first deployment: it changes the topics"
         ),
     ] = "none"
+    ensure_explicit_internal_resource_naming: Annotated[
+        bool,
+        Doc(
+            "refuses a topology in which a store, a repartition topic or a changelog has a name that "
+            "was generated (KIP-1111): its number, and with it the state that the application finds, "
+            "changes with the program"
+        ),
+    ] = False
     standby_replicas: Annotated[
         Annotated[int, Meta(ge=0, le=MOST)],
         Doc(

@@ -14,7 +14,14 @@ from msgspec import Meta, Struct
 
 from streamsapp.config.setting import MOST, MOST_RECORDS
 from streamsapp.config.topology_optimization import optimization_fault
-from streamsapp.declared.roles import EXCEPTION_HANDLER, PARTITION_GROUPER, SERDE_NAME, TIMESTAMP_EXTRACTOR, role_meta
+from streamsapp.declared.roles import (
+    EXCEPTION_HANDLER,
+    PARTITION_GROUPER,
+    PROCESSOR_WRAPPER,
+    SERDE_NAME,
+    TIMESTAMP_EXTRACTOR,
+    role_meta,
+)
 from streamsapp.manifest.application_name import object_name_fault
 
 
@@ -62,6 +69,7 @@ Quantity: TypeAlias = str | int | float
 SerdeName: TypeAlias = Annotated[str, role_meta(SERDE_NAME)]
 TimestampExtractorName: TypeAlias = Annotated[str, role_meta(TIMESTAMP_EXTRACTOR)]
 PartitionGrouperName: TypeAlias = Annotated[str, role_meta(PARTITION_GROUPER)]
+ProcessorWrapperName: TypeAlias = Annotated[str, role_meta(PROCESSOR_WRAPPER)]
 HandlerName: TypeAlias = Annotated[str, role_meta(EXCEPTION_HANDLER)]
 Optimizations: TypeAlias = Annotated[str, Meta(extra={"check": optimization_fault})]
 RemoteUrl: TypeAlias = Annotated[

@@ -142,6 +142,10 @@ class Processor(ABC):
         """Called once after the last record, when the task is closed."""
 
 
+#: ``(node_name, processor) -> processor``: called for every processor of every task, those of the DSL's operators
+#: included; returns the one that it is given, or one that calls it (KIP-1112).
+ProcessorWrapper: TypeAlias = Callable[[str, Processor], Processor]
+
 #: ``(topic, key, value, number_of_partitions) -> partition``, or ``None`` for the default (murmur2 of the key's bytes).
 #: A function of five arguments is given the record's headers as the fourth (KIP-1321).
 #: A collection sends the record to each of its partitions, and drops a record that has none (KIP-837).

@@ -52,6 +52,7 @@ from streamsapp.serdes.windowed import MAX_TIMESTAMP
 from streamsapp.tasks.scheduler import MostBufferedFirst, TaskScheduler
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.description import TopologyDescription
+from streamsapp.topology.naming import check_names
 from streamsapp.web.history import MomentHistory
 from streamsapp.web.tokens import peer_proof
 
@@ -82,6 +83,7 @@ class StreamsRuntime(JavaNames):
         fault = missing_fault(config.topology_optimization, topology.optimized)
         if fault is not None:
             raise ConfigError(f"topology_optimization: {fault}")
+        check_names(topology.naming_fault, config)
         self._topology = topology
         self._config = config
         self._clock = clock or SystemClock()

@@ -14,6 +14,7 @@ from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.remote.transfer_rates import MeasuredRate
 from streamsapp.runtime.directory_lock import DirectoryLock
 from streamsapp.runtime.directory_preparation import NOTHING_TO_PREPARE
+from streamsapp.runtime.global_stores.letters import GlobalLetters
 from streamsapp.runtime.global_stores.reading import GlobalReading
 from streamsapp.runtime.global_stores.task import GlobalTask
 from streamsapp.runtime.global_stores.thread import FlushSchedule, GlobalThread
@@ -74,10 +75,12 @@ class StateComponents:
         stores = topology.global_stores()
         if not stores:
             return None
-        task = GlobalTask(stores, config, clock, self.resources, self.directory)
+        letters = GlobalLetters(config, context.admin)
+        context.clients.callback(letters.close)
+        task = GlobalTask(stores, config, clock, self.resources, self.directory, letters)
         consumer = PartitionConsumer(client_properties.global_consumer(config), context.closing.remote)
         context.clients.callback(consumer.close)
-        return GlobalThread(
+        thread = GlobalThread(
             f"{config.client_id}-global",
             task,
             GlobalReading(task, consumer, context.admin, clock),
@@ -85,6 +88,8 @@ class StateComponents:
             context.failures,
             lambda: context.extensions.restore_listener,
         )
+        letters.stopping = thread.is_stopping
+        return thread
 
     @property
     def threads(self) -> list[threading.Thread]:

@@ -8,7 +8,7 @@ a second wiring.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from copy import copy
 from datetime import datetime
 from typing import Any
@@ -189,8 +189,18 @@ class NodeBinding:
         return self.task.execution.combines
 
     @property
+    def children(self) -> Collection[str]:
+        """The names of the nodes below."""
+        return self._children.keys()
+
+    @property
     def processor_context(self) -> ProcessorContext:
         """The same node as user code sees it: one object, whatever wiring is in use."""
+        return self.user_context
+
+    @property
+    def user_context(self) -> UserContext:
+        """The same, as wrapped operators use it."""
         if self._user_context is None:
             self._user_context = UserContext(self)
         return self._user_context
@@ -241,6 +251,11 @@ class UserContext:
         # A copy: user code may go on with its own list.
         push(key, value, timestamp, list(headers) if headers else None)
         self._task.timestamp = outer
+
+    def push(self, child: str | None, key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+        """Hands on what an operator sends, in the wiring in use."""
+        push = self._forward if child is None else self._node.child(child)
+        push(key, value, timestamp, headers)
 
     def schedule(
         self,

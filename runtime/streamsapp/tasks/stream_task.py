@@ -196,6 +196,7 @@ class StreamTask:
             partition_count=self.plan.partition_count,
             default_serdes=config.default_serdes,
             tracing=tracing,
+            wrapper=config.processor_wrapper,
         )
         for consumed in self.start_offsets.values():
             self.context.stream_time = max(self.context.stream_time, consumed.partition_time)

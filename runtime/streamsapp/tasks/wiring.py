@@ -16,7 +16,7 @@ from streamsapp import native
 from streamsapp.errors import ProcessingError, StreamsError, TopologyError, UserInputError, place_of_error
 from streamsapp.outgoing import OutputRecord
 from streamsapp.plain_text import plain_text
-from streamsapp.processor.api import Processor, TopicNameExtractor
+from streamsapp.processor.api import Processor, ProcessorWrapper, TopicNameExtractor
 from streamsapp.processor.operator import LateAnswer, Operator, PlainSink, Push, Reason, nowhere
 from streamsapp.processor.partitions import chosen_partitions, takes_headers
 from streamsapp.record import Headers, Record, check_headers
@@ -27,6 +27,7 @@ from streamsapp.tasks.remedies import UnwrittenPart
 from streamsapp.tasks.sink_bytes import giving_bytes
 from streamsapp.tasks.task_context import TaskContext
 from streamsapp.tasks.tracing import Tracing
+from streamsapp.tasks.wrapping import OperatorProcessor, wrapped
 from streamsapp.topology.name_rules import topic_name
 from streamsapp.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode, SubTopology
 
@@ -50,6 +51,8 @@ class Wires:
     default_serdes: DefaultSerdes
     #: ``None``: no traces are wanted.
     tracing: Tracing | None = None
+    #: Wraps every processor (KIP-1112), if there is one.
+    wrapper: ProcessorWrapper | None = None
 
 
 class Wiring:
@@ -76,6 +79,8 @@ class WiredTopology:
     #: By node, parents before children, as the processors.
     operators: dict[str, Operator] = field(default_factory=dict)
     processors: dict[str, Processor] = field(default_factory=dict)
+    #: The surroundings of operators inside of a wrapper, which are the same in every wiring.
+    wrapped: dict[str, NodeBinding] = field(default_factory=dict)
     #: The nodes that may ask for the record in process, and those above them.
     record_readers: set[str] = field(default_factory=set)
     #: The wiring that records, results and what user code forwards take.
@@ -93,7 +98,7 @@ class WiredTopology:
     def emit_held(self, limit: int) -> int:
         """Emit results that operators hold back, upstream operators first: what they emit may be held again further
         down. Returns how many are still held."""
-        bindings = self.in_use.bindings
+        bindings = self.in_use.bindings | self.wrapped if self.wrapped else self.in_use.bindings
         return sum(operator.emit_held(bindings[name], limit) for name, operator in self.holding.items())
 
     @cached_property
@@ -104,7 +109,8 @@ class WiredTopology:
     def probed(self, probe: Callable[[str, Push], Push]) -> Wiring:
         """Makes another wiring over the same state, with a probe in front of each node that does anything."""
         plain = self.plain
-        wiring = Wiring(None if plain.late_answers is None else {})
+        # Operators inside of a wrapper are in one wiring only, with their answers.
+        wiring = Wiring(None if plain.late_answers is None else dict(plain.late_answers if self.wrapped else {}))
         for node in reversed(self.nodes):
             push = plain.pushes[node.name]
             if not isinstance(node, SinkNode):
@@ -112,7 +118,7 @@ class WiredTopology:
                 wiring.bindings[node.name] = binding
                 if isinstance(node, SourceNode):
                     push = self.source(binding)
-                elif node.name in self.operators:
+                elif node.name in self.operators and node.name not in self.wrapped:
                     push = self.operators[node.name].bind(binding)
             wiring.pushes[node.name] = push if push is nowhere else probe(node.name, push)
         return wiring
@@ -192,6 +198,10 @@ def _processor(node: ProcessorNode, binding: NodeBinding, wires: Wires, wired: W
         raise _failed_at_start("the supplier", node.name, error, wires) from error
     if isinstance(made, Operator):
         wired.operators[node.name] = made
+        if wires.wrapper is not None:
+            inside = OperatorProcessor(made, binding)
+            wired.wrapped[node.name] = inside.binding
+            return _user_processor(node.name, wrapped(wires.wrapper, node.name, inside), binding, wired)
         made.start(binding)
         if binding.record_is_read:
             wired.record_readers.add(node.name)
@@ -200,8 +210,14 @@ def _processor(node: ProcessorNode, binding: NodeBinding, wires: Wires, wired: W
         raise TopologyError(
             f"the supplier of processor {node.name} gave a {type(made).__name__}; it must give a Processor"
         )
-    wired.record_readers.add(node.name)
-    wired.processors[node.name] = made
+    if wires.wrapper is not None:
+        made = wrapped(wires.wrapper, node.name, made)
+    return _user_processor(node.name, made, binding, wired)
+
+
+def _user_processor(node: str, made: Processor, binding: NodeBinding, wired: WiredTopology) -> Push:
+    wired.record_readers.add(node)
+    wired.processors[node] = made
     return _user_push(made, binding)
 
 

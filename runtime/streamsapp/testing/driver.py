@@ -31,6 +31,7 @@ from streamsapp.state.kinds.session import SessionStoreImpl
 from streamsapp.state.kinds.versioned import VersionedStoreImpl
 from streamsapp.state.kinds.window import WindowStoreImpl
 from streamsapp.tasks.assembly import TaskAssembly
+from streamsapp.tasks.dead_letters import DeadLetters
 from streamsapp.tasks.fed_records import fed_record
 from streamsapp.tasks.record_queue import ProcessingControl
 from streamsapp.tasks.states import TaskState
@@ -42,6 +43,7 @@ from streamsapp.testing.plans import Partitions, TopicPartitions, plans_by_parti
 from streamsapp.testing.stores import PlainValues, PlainWindows
 from streamsapp.testing.topics import TestInputTopic, TestOutputTopic
 from streamsapp.topology.builder import Topology
+from streamsapp.topology.naming import check_names
 from streamsapp.topology.nodes import SinkNode, SubTopology
 
 S = TypeVar("S")
@@ -71,6 +73,7 @@ class TopologyTestDriver(JavaNames):
                 f"TopologyTestDriver drives a Topology, got {type(topology).__name__}; give what build() returns"
             )
         self._config = config or StreamsConfig(application_id="test", bootstrap_servers="none:9092")
+        check_names(topology.naming_fault, self._config)
         self._clock = MockClock(initial_wall_clock_ms)
         self._partitions = TopicPartitions(partitions)
         self._directory = Path(tempfile.mkdtemp(prefix="streamsapp-test-"))
@@ -209,7 +212,8 @@ class TopologyTestDriver(JavaNames):
     # ---- the work ----------------------------------------------------------------------------------------------
 
     def _make_global_task(self, topology: Topology) -> GlobalTask:
-        task = GlobalTask(topology.global_stores(), self._config, self._clock, self._resources, self._directory)
+        stores, letters = topology.global_stores(), _Letters(self._config, self._deliver)
+        task = GlobalTask(stores, self._config, self._clock, self._resources, self._directory, letters)
         task.open()
         task.start()
         return task
@@ -347,6 +351,22 @@ class TopologyTestDriver(JavaNames):
 
     def _topics_read(self) -> set[str]:
         return {each.topic for task in self._tasks for each in task.queues}
+
+
+class _Letters:
+    """Hands the dead letters of global stores on like any output."""
+
+    def __init__(self, config: StreamsConfig, deliver: Callable[[OutputRecord], None]) -> None:
+        self._topic = config.dead_letter_queue_topic
+        self._deliver = deliver
+
+    def form(self) -> DeadLetters:
+        return DeadLetters(self._topic)
+
+    def write(self, letters: list[OutputRecord]) -> bool:
+        for letter in letters:
+            self._deliver(letter)
+        return True
 
 
 def _close(task: StreamTask) -> None:

@@ -27,6 +27,7 @@ from streamsapp.topology.name_rules import (
     check_store_name,
     topic_name,
 )
+from streamsapp.topology.naming import naming_fault
 from streamsapp.topology.nodes import (
     GlobalStore,
     Node,
@@ -64,6 +65,8 @@ class Topology(JavaNames):
         self._stores: dict[str, _AddedStore] = {}
         #: The optimisations that the DSL made, by name: which topics it has depends on them.
         self.optimized: frozenset[str] = frozenset()
+        #: The names of stores and internal topics that the DSL generated.
+        self.generated_names: frozenset[str] = frozenset()
         #: The line where the user added what the DSL is writing; otherwise the caller is what adds.
         self.place = ""
 
@@ -295,6 +298,12 @@ class Topology(JavaNames):
     def nodes(self) -> Iterator[Node]:
         """Returns every node in the order in which it was added, global ones included; ``children`` is empty here."""
         return iter(self._graph.nodes.values())
+
+    def naming_fault(self) -> str | None:
+        """Returns which stores and internal topics have names that were generated, where and how to name them; ``None``
+        if there are none (KIP-1111)."""
+        places = {name: added.place for name, added in self._stores.items()}
+        return naming_fault(self._graph, places, self.generated_names)
 
     def validate(self) -> Topology:
         """Raises ``TopologyError`` for what only shows once everything was added."""

@@ -181,6 +181,8 @@ _VALUES = {
     "application.server": "me:8080",
     "probing.rebalance.interval.ms": "600000",
     "topology.optimization": "all",
+    "processor.wrapper.class": lambda node_name, processor: processor,
+    "ensure.explicit.internal.resource.naming": "true",
     "errors.dead.letter.queue.topic.name": "dead",
     "state.dir": "state",
     "security.protocol": "PLAINTEXT",

@@ -23,6 +23,7 @@ from streamsapp.manifest.to_config import to_config
 from streamsapp.processor import handlers, timestamps
 from streamsapp.runtime.instance import StreamsRuntime
 from streamsapp.serdes.serdes import Serdes
+from streamsapp.topology.builder import Topology
 
 CODE = """
 from streamsapp import Consumed, Materialized, Serdes, StreamsBuilder
@@ -36,6 +37,9 @@ def extractor(record, key, value, partition_time_ms):
 
 def grouper(sources, partitions):
     return {}
+
+def wrapper(node_name, processor):
+    return processor
 
 def takes_one(value):
     return value
@@ -92,6 +96,7 @@ def test_what_is_named_of_the_users_code_is_looked_up(tmp_path: Path, code: str)
             "defaultValueSerde": f"{code}:serde",
             "defaultTimestampExtractor": f"{code}:extractor",
             "partitionGrouper": f"{code}:grouper",
+            "processorWrapper": f"{code}:wrapper",
             "maxTaskIdleMs": -1,
             "maxPollIntervalMs": 1000,
             "probingRebalanceIntervalMs": 60_000,
@@ -104,6 +109,9 @@ def test_what_is_named_of_the_users_code_is_looked_up(tmp_path: Path, code: str)
     assert made.default_value_serde.name == "custom"
     assert made.default_timestamp_extractor(None, None, None, 0) == 7  # type: ignore[arg-type]
     assert made.partition_grouper is not None
+    assert made.partition_grouper((), {}) == {}  # type: ignore[arg-type]
+    assert made.processor_wrapper is not None
+    assert made.processor_wrapper("node", "p") == "p"  # type: ignore[arg-type,comparison-overlap]
     assert (made.max_task_idle_ms, made.max_poll_interval_ms) == (-1, 1000)
     assert made.probing_rebalance_interval_ms == 60_000
     assert made.on_deserialization_error.__name__ == "tolerant"
@@ -224,6 +232,24 @@ def test_the_runtime_refuses_an_optimisation_that_was_not_made(tmp_path: Path, c
 
     with pytest.raises(ConfigError, match=r"^topology_optimization: .*build\(optimize='all'\)"):
         StreamsRuntime(topology, asked)
+
+
+def test_generated_names_are_refused_by_the_manifest_that_asks_for_given_ones(tmp_path: Path) -> None:
+    steps = [{"stream": "a"}, {"groupByKey": {}}, {"count": {}}]
+
+    def load(**count: object) -> Topology:
+        given = [*steps[:2], {"count": count}]
+        naming = {"ensureExplicitInternalResourceNaming": True}
+        return load_topology(app(topology={"steps": given}, processing=naming), tmp_path)
+
+    with pytest.raises(ManifestError) as raised:
+        load()
+    (fault,) = raised.value.faults
+    assert fault.startswith(
+        "spec.processing.ensureExplicitInternalResourceNaming: generated names: state store "
+        "KSTREAM-AGGREGATE-STATE-STORE-0000000001 (added at spec.topology.steps[2].count)"
+    )
+    load(store="counts")
 
 
 def test_validate_looks_the_code_up(tmp_path: Path, code: str, capsys: pytest.CaptureFixture[str]) -> None:

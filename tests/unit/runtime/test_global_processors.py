@@ -102,9 +102,7 @@ def test_a_store_that_copies_its_topic_may_be_restored_without_the_processor(it:
 
 
 @pytest.mark.parametrize("restoring", [True, False], ids=["restoring", "updating"])
-def test_the_deserialization_handler_decides_about_bytes_that_cannot_be_read(
-    it: Globals, restoring: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_deserialization_handler_decides_about_bytes_that_cannot_be_read(it: Globals, restoring: bool) -> None:
     settings = config(deserialization_exception_handler="dead_letter", dead_letter_queue_topic="dead")
 
     def fill() -> None:
@@ -123,7 +121,59 @@ def test_the_deserialization_handler_decides_about_bytes_that_cannot_be_read(
         it.broker.wait_for_polls()
 
     assert content(thread, "capitals") == {"b": "Y"}
-    assert "global stores send no dead letters; the record is dropped" in caplog.text
+    ((topic, value, key, *_, headers),) = it.writer.letters
+    assert (topic, key, value) == ("dead", b"a", b"\xff")
+    told = dict(headers or ())
+    assert told["__streams.errors.topic"] == b"rates"
+    assert told["__streams.errors.offset"] == b"0"
+
+
+@pytest.mark.parametrize("restoring", [True, False], ids=["restoring", "updating"])
+def test_the_processing_handler_makes_a_dead_letter_of_a_record_whose_processor_fails(
+    it: Globals, restoring: bool
+) -> None:
+    settings = config(processing_exception_handler="dead_letter", dead_letter_queue_topic="dead")
+
+    class Choosy(Upper):
+        def process(self, record: Record) -> None:
+            if record.value == "bad":
+                raise ValueError("not this one")
+            super().process(record)
+
+    def fill() -> None:
+        for key, value in (("a", "x"), ("b", "bad"), ("c", "z")):
+            it.broker.send("rates", key, value)
+
+    if restoring:
+        fill()
+        thread = it.restored(processed(Choosy), settings)
+    else:
+        thread = it.restored(processed(Choosy), settings)
+        with it.broker._changed:
+            fill()
+        it.broker.wait_for_polls()
+
+    assert content(thread, "capitals") == {"a": "X", "c": "Z"}
+    ((_, value, key, *_, headers),) = it.writer.letters
+    assert (key, value) == (b"b", b"bad")
+    assert dict(headers or ())["__streams.errors.message"] == b"not this one"
+
+
+def test_the_position_behind_a_record_is_not_kept_before_its_letter_is_written(it: Globals) -> None:
+    settings = config(deserialization_exception_handler="dead_letter", dead_letter_queue_topic="dead")
+    it.broker.send("rates", "a", "x")
+    bad = it.broker.records[T0][0]
+    it.broker.records[T0][0] = type(bad)("rates", 0, 0, b"a", b"\xff", 0, None)
+    it.writer.writes = False
+    task = it.task(processed(), settings)
+    task.open()
+    task.restore(TopicPartition(*T0), it.broker.records[T0])
+    assert not task.stores.positions
+    task.close()
+
+    it.writer.writes = True
+    it.restored(processed(), settings)
+    assert [value for _, value, *_ in it.writer.letters] == [b"\xff"]
 
 
 def test_bytes_that_cannot_be_read_end_the_thread_by_default_and_nothing_of_the_batch_is_seen(it: Globals) -> None:

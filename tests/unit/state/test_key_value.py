@@ -196,3 +196,16 @@ def test_builders_are_values_that_fluent_calls_do_not_change() -> None:
 def test_a_store_without_name_is_refused() -> None:
     with pytest.raises(TopologyError, match="needs a name"):
         Stores.in_memory_key_value_store("")
+
+
+def test_the_keys_of_a_store_in_memory_are_counted() -> None:
+    stores = timestamped()
+    store = stores.stores["store"]
+    for key in ("a", "b"):
+        store.put(key, ValueAndTimestamp(1, 5))
+    assert stores.statistics()["store"]["num_keys"] == 0
+    list(stores.apply(stores.freeze(), {}))
+    assert stores.statistics()["store"]["num_keys"] == 2
+    store.delete("a")
+    list(stores.apply(stores.freeze(), {}))
+    assert stores.statistics()["store"]["num_keys"] == 1

@@ -11,6 +11,7 @@ from driven import Drive, text
 from streamsapp import (
     ProcessorContext,
     Record,
+    Serdes,
     Stores,
     StreamsBuilder,
     Topology,
@@ -104,3 +105,17 @@ def test_a_topology_may_consist_of_a_global_table_only(drive: Drive) -> None:
     assert list(store.all()) == [("de", ValueAndTimestamp("Germany", 8))]
     with pytest.raises(TopologyError, match="reads topic other; it reads: countries"):
         it.driver.create_input_topic("other", text, text)
+
+
+def test_a_dead_letter_of_a_global_store_s_record_can_be_read_like_any_output(drive: Drive) -> None:
+    it = drive(
+        named_after_countries(lambda store, code: store.get(code)),
+        deserialization_exception_handler="dead_letter",
+        dead_letter_queue_topic="dead",
+    )
+    it.driver.create_input_topic("countries", Serdes.bytes(), Serdes.bytes()).pipe_input(b"de", b"\xff")
+
+    (letter,) = it.driver.create_output_topic("dead", Serdes.bytes(), Serdes.bytes()).read_records()
+    assert (letter.key, letter.value) == (b"de", b"\xff")
+    assert ("__streams.errors.topic", b"countries") in letter.headers
+    assert it.driver.get_key_value_store("countries").get("de") is None

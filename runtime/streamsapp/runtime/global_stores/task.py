@@ -1,7 +1,8 @@
 """The task that fills the global stores: one processor per store runs on every record of its topic.
 
 Called by the global thread, and by the test driver, on one thread. A processor here sees all global stores and can
-write them; it forwards to no other processor, has no commits, no callbacks and no dead letters, as in Kafka Streams.
+write them; it forwards to no other processor, has no commits and no callbacks, as in Kafka Streams. A record that fails
+may become a dead letter, which Kafka Streams 4.4 does not do here: it is written before the stores keep the position.
 Stores whose topic holds exactly what the processor would put (tables) are restored by copying; the others by a
 processor of their own, and the one that goes on from there starts with complete stores (KIP-813).
 """
@@ -9,7 +10,7 @@ processor of their own, and the one that goes on from there starts with complete
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
@@ -21,6 +22,7 @@ from streamsapp.outgoing import OutputRecord
 from streamsapp.processor.handlers import ErrorContext, ExceptionHandler, Response
 from streamsapp.processor.timestamps import fail_on_invalid_timestamp
 from streamsapp.record import InputRecord, TopicPartition
+from streamsapp.runtime.global_stores.letters import LetterWriter
 from streamsapp.runtime.global_stores.stores import GLOBAL_TASK, GlobalStores
 from streamsapp.state.engine.resources import StateResources
 from streamsapp.tasks.dead_letters import DeadLetters
@@ -47,20 +49,18 @@ class GlobalTask:
         clock: Clock,
         resources: StateResources,
         directory: Path,
+        writer: LetterWriter | None = None,
     ) -> None:
-        """``directory`` is the application's; the stores live in ``global`` below it."""
+        """``directory`` is the application's; the stores live in ``global`` below it. ``writer`` takes dead letters;
+        without one a record that fails is dropped, and another program that reads its topic has the letter."""
         self.by_topic = {each.topic: each for each in stores}
         self._config = config
         self._context = TaskContext(config.application_id, GLOBAL_TASK, clock)
         self._context.stream_time_punctuation = self._context.wall_clock_punctuation = _NoPunctuation()
-        self._failures = FailureHandling(
-            self._context,
-            _send_nothing,
-            DeadLetters(config.dead_letter_queue_topic),
-            _without_dead_letters(config.on_deserialization_error, self._context.record_errors.warnings),
-            _without_dead_letters(config.on_processing_error, self._context.record_errors.warnings),
-            config.on_production_error,
-        )
+        self._writer = writer
+        #: Dead letters that are not written yet.
+        self._letters: list[OutputRecord] = []
+        self._failures = self._failing(DeadLetters(config.dead_letter_queue_topic))
         self._control = ProcessingControl()
         self._wired = WiredTopology()
         self._inputs: dict[TopicPartition, PartitionGroup] = {}
@@ -77,6 +77,8 @@ class GlobalTask:
 
     def open(self) -> None:
         """Open what is on disk, to be restored; ``TaskCorruptedError`` asks for :meth:`wipe` before another try."""
+        if self._writer is not None:
+            self._failures = self._failing(self._writer.form())
         self.stores.open()
         self._wire(each for each in self.by_topic.values() if each.reprocess_on_restore)
 
@@ -108,13 +110,19 @@ class GlobalTask:
             self.stores.restore(of.store.name, self._restored[partition.topic].of(keyed), position)
         elif keyed:
             self._process(partition, keyed)
-        self.stores.commit({partition: position})
+        self._commit({partition: position})
         return len(keyed)
 
     def update(self, partition: TopicPartition, records: Sequence[InputRecord]) -> None:
         """Process a batch, then show tasks what it wrote."""
         self._process(partition, records)
-        self.stores.commit({partition: records[-1].offset() + 1})
+        self._commit({partition: records[-1].offset() + 1})
+
+    def _commit(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Letters go first. A thread that ends before they are written reads their records again."""
+        letters, self._letters = self._letters, []
+        if not letters or self._writer is None or self._writer.write(letters):
+            self.stores.commit(positions)
 
     def _process(self, partition: TopicPartition, records: Sequence[InputRecord]) -> None:
         group = self._inputs[partition] if partition in self._inputs else self._add_input(partition)
@@ -135,6 +143,16 @@ class GlobalTask:
         group.add_queue(RecordQueue(partition, source.name, push, key, value, extractor, self._failures))
         return group
 
+    def _failing(self, letters: DeadLetters) -> FailureHandling:
+        config, warnings = self._config, self._context.record_errors.warnings
+        handlers = config.on_deserialization_error, config.on_processing_error
+        if self._writer is None:
+            handlers = _without_dead_letters(handlers[0], warnings), _without_dead_letters(handlers[1], warnings)
+        return FailureHandling(self._context, self._keep, letters, *handlers, config.on_production_error)
+
+    def _keep(self, letter: OutputRecord) -> None:
+        self._letters.append(letter)
+
     # ---- processors --------------------------------------------------------------------------------------------
 
     def _wire(self, stores: Iterable[GlobalStore]) -> None:
@@ -147,6 +165,7 @@ class GlobalTask:
             topic_name=str,
             partition_count=lambda topic: 0,
             default_serdes=self._config.default_serdes,
+            wrapper=self._config.processor_wrapper,
         )
         self._wired = wire(SubTopology(-1, tuple(nodes)).with_access_to(self.stores.stores), wires)
 
@@ -170,8 +189,8 @@ def _send_nothing(record: OutputRecord) -> NoReturn:
 
 
 def _without_dead_letters(handler: ExceptionHandler, warnings: RepeatedWarnings) -> ExceptionHandler:
-    """No producer belongs to global stores."""
-    told = "global stores send no dead letters; the record is dropped"
+    """Where history is processed there is no writer."""
+    told = "the dead letter of a global store's record is left to the instances; the record is dropped here"
 
     def handle(described: ErrorContext, error: Exception) -> Response:
         response = handler(described, error)

@@ -120,6 +120,10 @@ class GlobalThread(threading.Thread):
         self._stopping.set()
         self._begun.set()
 
+    def is_stopping(self) -> bool:
+        """Says whether the thread is to end."""
+        return self._stopping.is_set()
+
     # ---- global thread -----------------------------------------------------------------------------------------
 
     def run(self) -> None:

@@ -70,8 +70,8 @@ class MemoryStore:
         self._delete(deleted)
 
     def statistics(self) -> dict[str, int]:
-        """Returns no figures beyond the common ones of all stores."""
-        return {}
+        """Returns the number of keys (KIP-1250)."""
+        return {"num_keys": len(self._entries)}
 
     def _write(self, writes: Iterable[tuple[bytes, Entry]]) -> None:
         with self._lock:
