@@ -19,13 +19,18 @@ from streamsapp.errors import MissingTopicError
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.membership.api import GroupTasks, MatchedTopics, TaskInfo
 from streamsapp.record import TaskId, TopicPartition
+from streamsapp.runtime.takeovers import tell_of_faults
 from streamsapp.tasks.dead_letters import DeadLetters
 from streamsapp.tasks.stream_task import TaskPlan
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.internal_topics import InternalTopic, changelog_topic, internal_topics, missing_topics
 from streamsapp.topology.nodes import SinkNode, SourceNode, SubTopology
 from streamsapp.topology.partition_grouper import group_by_partition
-from streamsapp.topology.partitioning import partition_counts, repartition_topic, source_topics
+from streamsapp.topology.partitioning import (
+    partition_counts,
+    repartition_topic,
+    source_topics,
+)
 
 log = logging.getLogger(__name__)
 
@@ -159,6 +164,7 @@ def plan_layout(
     layout, needed = lay_out(topology, config, existing, admin.why_missing)
     _check_written(topology, config, existing, admin.why_missing)
     missing = missing_topics(needed, existing)
+    tell_of_faults(topology.sub_topologies(_readable(existing, config)), config.application_id, existing)
     topic, limit = config.dead_letter_queue_topic, layout.dead_letters.limit
     if topic is None or topic not in existing:
         return layout, missing

@@ -51,8 +51,8 @@ def partition_counts(
     A repartition topic gets the count it was declared with, else the largest count that is read upstream of it. Else,
     if it is joined, it gets the count of its co-partitioned topics. A topic that is filled from topics found by a
     pattern keeps its count (``internal``, by full name): a topic that comes later changes nothing about it; it has 0
-    while no topic matches. Raises ``TopicError`` for topics that are missing, or that must have equally many partitions
-    and have not.
+    while no topic matches. One that Kafka Streams has made with too few keeps them, too (:func:`fewer_than_upstream`).
+    Raises ``TopicError`` for topics that are missing, or that must have equally many partitions and have not.
     """
     counts = _Counts(application_id, existing, internal or {})
     counts.read(sub_topologies)
@@ -60,6 +60,25 @@ def partition_counts(
     for group in _joined_groups(sub_topologies, application_id):
         counts.align(group)
     return counts.known
+
+
+def fewer_than_upstream(
+    sub_topologies: Sequence[SubTopology], application_id: str, counts: Mapping[str, int]
+) -> dict[str, tuple[int, int]]:
+    """Returns the repartition topics that have fewer partitions than a topic upstream of them, without being declared
+    so: each with its partitions and the most upstream.
+
+    Kafka Streams makes such topics where streams meet, as by ``merge``: it counts as soon as it knows the partitions of
+    one topic upstream, in the order in which sub-topologies were added (KAFKA-21612).
+    """
+    found = _Counts(application_id, counts, {})
+    found.read(sub_topologies)
+    most = {
+        topic: max((counts[each] for each in upstream if each in counts), default=0)
+        for topic, upstream in found.upstream.items()
+        if topic not in found.declared and topic not in found.by_pattern
+    }
+    return {topic: (counts[topic], count) for topic, count in most.items() if counts.get(topic, count) < count}
 
 
 def _full_names(sub: SubTopology, application_id: str) -> dict[str, str]:
@@ -132,9 +151,17 @@ class _Counts:
                     f"the partitions of repartition topics cannot be worked out: {', '.join(sorted(open_topics))}; "
                     "nothing upstream of them reads an existing topic"
                 )
-            derived = {topic: max(self.known[t] for t in self.upstream[topic] if t in self.known) for topic in ready}
+            derived = {topic: self._derived(topic) for topic in ready}
             kept = {topic: self.internal[topic] for topic in self.by_pattern & self.internal.keys() & {*ready}}
             self.known.update(derived | kept)
+
+    def _derived(self, topic: str) -> int:
+        """Returns the most partitions that there are upstream; or those that the topic has, if Kafka Streams may have
+        counted before it knew the others: keys find their partition among fewer just as well."""
+        counts = {self.known[each] for each in self.upstream[topic] if each in self.known}
+        meets_others = not self.upstream.keys().isdisjoint(self.upstream[topic])
+        made = self.internal.get(topic, 0)
+        return made if meets_others and made in counts else max(counts)
 
     def align(self, group: frozenset[str]) -> None:
         """Give co-partitioned topics equally many partitions, or refuse."""

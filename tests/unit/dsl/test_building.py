@@ -43,8 +43,9 @@ def test_a_name_uses_up_a_number_so_that_it_renames_nothing_else() -> None:
 
 def test_repartition_nodes_are_named_after_a_given_name_and_numbered_after_a_generated_one() -> None:
     names = NameGenerator()
-    assert repartition_names(names, "counts").filter == "counts-repartition-filter"
-    assert repartition_names(names, "KSTREAM-AGGREGATE-STATE-STORE-0000000001").filter == "KSTREAM-FILTER-0000000004"
+    assert repartition_names(names, "counts", given=True).filter == "counts-repartition-filter"
+    generated = repartition_names(names, "KSTREAM-AGGREGATE-STATE-STORE-0000000001", given=False)
+    assert generated.filter == "KSTREAM-FILTER-0000000004"
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "a/b", "ä", "x" * 250])

@@ -217,7 +217,7 @@ def test_a_partitioner_of_a_foreign_key_join_may_see_the_headers_of_what_travels
     builder = StreamsBuilder()
     left: KTable[str, str] = builder.table("left", READ)
     other: KTable[str, str] = builder.table("other", READ)
-    options: TableJoined[str, str] = replace(TableJoined(), **{side: partitioner})
+    options: TableJoined[str, str] = replace(TableJoined(), **{side: partitioner})  # type: ignore[arg-type]
     left.join(other, lambda row: row[0], _both, options).to_stream().to("out", Produced(TEXT, TEXT))
     with TopologyTestDriver(builder.build()) as driver:
         driver.create_input_topic("other", TEXT, TEXT).pipe_input("x", "X")

@@ -9,9 +9,10 @@ from typing import Any, cast
 import pytest
 
 from streamsapp import Serdes, Stores, StreamsBuilder, TaskId, TopicPartition, Topology
-from streamsapp.dsl.options import Consumed, Materialized, Produced
+from streamsapp.dsl.options import Consumed, Materialized, Produced, Repartitioned
 from streamsapp.errors import TopicError
 from streamsapp.runtime.application_layout import ApplicationLayout, make_layout
+from streamsapp.state.api import StoreBuilder
 from streamsapp.topology.internal_topics import InternalTopic
 from streamsapp.topology.nodes import ProcessorNode
 from task_parts import Each, config, forwards, through
@@ -217,3 +218,56 @@ def test_a_version_with_other_nodes_or_more_stores_can_take_over_from_one_withou
     assert larger.covers(plain)
     assert not plain.covers(larger)
     assert not elsewhere.covers(plain)
+
+
+def test_a_store_that_processors_of_several_sub_topologies_bring_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    store = Stores.key_value_store_builder(Stores.persistent_key_value_store("shared"), text, text)
+
+    class Bringing(Each):
+        @staticmethod
+        def stores() -> list[StoreBuilder]:
+            return [store]
+
+        def __init__(self) -> None:
+            super().__init__(forwards)
+
+    def topology(bring: bool) -> Topology:
+        builder = StreamsBuilder()
+        if not bring:
+            builder.add_state_store(store)
+        supplier: Any = Bringing if bring else lambda: Each(forwards)
+        for number, topic in enumerate(("in", "other")):
+            builder.stream(topic, consumed).process(
+                supplier, *([] if bring else ["shared"]), named=f"processor-{number}"
+            )
+        return builder.build()
+
+    made = layout(topology(bring=True), FakeAdmin(**{"in": 1, "other": 1}))
+    assert sorted(map(str, made.plans)) == ["0_0", "1_0"]
+    assert "bring store shared (0: processor-0; 1: processor-1)" in caplog.text
+    assert "(KAFKA-20464). Add the store once" in caplog.text
+    caplog.clear()
+    assert list(layout(topology(bring=False), FakeAdmin(**{"in": 1, "other": 1})).plans) == [TaskId(0, 0)]
+    assert not caplog.records
+
+
+def test_a_repartition_topic_that_kafka_streams_made_with_too_few_partitions_is_taken_over(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    builder = StreamsBuilder()
+    lines = builder.stream("lines", consumed).repartition(Repartitioned("first", text, text))
+    merged = lines.merge(builder.stream("others", consumed))
+    merged.repartition(Repartitioned("second", text, text)).group_by_key().count(Materialized("counts"))
+    topology = builder.build()
+    admin = FakeAdmin(**{"lines": 3, "others": 1, "app-first-repartition": 3, "app-second-repartition": 1})
+    made = layout(topology, admin)
+    assert admin.created == {"app-counts-changelog": 1}
+    assert [str(task_id) for task_id in made.plans if task_id.subtopology == 2] == ["2_0"]
+    assert "repartition topic app-second-repartition has 1 partitions, and a topic that flows" in caplog.text
+    assert "Repartitioned(name, partitions=3)" in caplog.text
+
+    caplog.clear()
+    fresh = FakeAdmin(lines=3, others=1)
+    layout(topology, fresh)
+    assert fresh.created["app-second-repartition"] == 3
+    assert not caplog.records

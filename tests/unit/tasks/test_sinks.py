@@ -87,7 +87,7 @@ def test_a_partitioner_that_gives_none_leaves_the_choice_to_the_keys_hash() -> N
 def test_a_partition_the_topic_does_not_have_is_refused(wrong: int) -> None:
     for chosen in (wrong, {0, wrong}):
         with pytest.raises(ProcessingError, match=f"chose partition {wrong} of topic out, which has 4"):
-            sent(partitioned(lambda topic, key, value, count, chosen=chosen: chosen))  # type: ignore[misc]
+            sent(partitioned(lambda topic, key, value, count, chosen=chosen: chosen))
 
 
 def test_a_partitioner_sends_a_record_to_each_partition_that_it_chooses() -> None:

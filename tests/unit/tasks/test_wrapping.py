@@ -75,7 +75,7 @@ class Around(Processor):
 
 
 def _around() -> tuple[type[Around], list[Any]]:
-    told: ClassVar[list[Any]] = []
+    told: list[Any] = []
     return type("Told", (Around,), {"told": told}), told
 
 

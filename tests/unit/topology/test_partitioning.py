@@ -16,7 +16,7 @@ from streamsapp.state.kinds.window import WindowType
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.internal_topics import InternalTopic, InternalTopicKind, internal_topics, missing_topics
 from streamsapp.topology.partition_grouper import group_by_partition
-from streamsapp.topology.partitioning import partition_counts, source_topics
+from streamsapp.topology.partitioning import fewer_than_upstream, partition_counts, source_topics
 
 APP = "app"
 
@@ -112,6 +112,41 @@ def test_a_repartition_topic_behind_a_pattern_keeps_its_partitions_when_larger_t
     assert partition_counts(subs, APP, {"orders-a": 1, "orders-b": 5}, {"app-x": 2})["app-x"] == 2
     named = hop(Topology().add_source("in", "orders-a", "orders-b"), "in", "x").sub_topologies()
     assert partition_counts(named, APP, {"orders-a": 1, "orders-b": 5}, {"app-x": 2})["app-x"] == 5
+
+
+def merged_behind_a_topic() -> Topology:
+    """What a repartition topic brings, and another topic, flow into the repartition topic "y" together."""
+    topology = hop(Topology().add_source("one", "a"), "one", "x").add_source("two", "b")
+    topology.add_internal_topic("y").add_processor("merge", Idle, "two", "from-x")
+    return topology.add_sink("to-y", "y", "merge").add_source("from-y", "y")
+
+
+def test_a_topic_that_kafka_streams_made_with_too_few_partitions_where_streams_meet_keeps_them() -> None:
+    subs, existing = merged_behind_a_topic().sub_topologies(), {"a": 3, "b": 1}
+
+    assert partition_counts(subs, APP, existing)["app-y"] == 3
+    counted = partition_counts(subs, APP, existing, {"app-x": 3, "app-y": 1})
+    assert counted == {"a": 3, "b": 1, "app-x": 3, "app-y": 1}
+    assert fewer_than_upstream(subs, APP, counted) == {"app-y": (1, 3)}
+    assert fewer_than_upstream(subs, APP, partition_counts(subs, APP, existing)) == {}
+
+
+@pytest.mark.parametrize(("there", "needed"), [(2, 3), (5, 3)])
+def test_a_topic_with_partitions_that_kafka_streams_would_not_have_made_is_not_taken_for_one(
+    there: int, needed: int
+) -> None:
+    subs = merged_behind_a_topic().sub_topologies()
+    assert partition_counts(subs, APP, {"a": 3, "b": 1}, {"app-x": 3, "app-y": there})["app-y"] == needed
+
+
+def test_a_topic_behind_topics_that_the_broker_knows_never_has_too_few_partitions() -> None:
+    subs = hop(Topology().add_source("in", "a", "b"), "in", "x").sub_topologies()
+    assert partition_counts(subs, APP, {"a": 3, "b": 1}, {"app-x": 1})["app-x"] == 3
+
+
+def test_a_declared_topic_with_few_partitions_is_as_it_was_meant() -> None:
+    subs = hop(Topology().add_source("in", "a"), "in", "x", 1).sub_topologies()
+    assert fewer_than_upstream(subs, APP, partition_counts(subs, APP, {"a": 3})) == {}
 
 
 def test_a_task_exists_for_every_partition_number_of_the_largest_topic() -> None:
