@@ -380,8 +380,9 @@ class ShapedWriter:
 
 class KeptValues:
     """Reads what a store has as bytes, and makes those of values. Of bytes that are read a second time the value is
-    kept, as far as there is ``room``, in bytes: from then on each call gets a copy of it. What has been read is known
-    by the bytes object itself. The writer's shape is one that ``shapes.can_be_copied`` allows."""
+    kept, and of those that are written while reads are ahead of writes, as far as there is ``room``, in bytes. Each
+    call gets a copy of what is kept. What has been read is known by the bytes object itself. The writer's shape is
+    one that ``shapes.can_be_copied`` allows."""
 
     #: The size of all bytes whose values may be kept.
     room: int

@@ -158,6 +158,40 @@ def test_an_unchanged_value_is_not_written() -> None:
     assert values.stored_again({"b": 1}, stored) == b'{"b":1}'
 
 
+@dataclass
+class Counted:
+    """Values whose readings are counted."""
+
+    read: int = 0
+
+    def values(self) -> KeptValues:
+        def read(data: bytes) -> Any:
+            self.read += 1
+            return msgspec.json.decode(data)
+
+        write = msgspec.json.encode
+        return KeptValues(writer=ShapedWriter(write=write, shape=PLAIN, otherwise=write, read=read), room=1000)
+
+
+def test_values_that_are_written_are_kept_where_there_are_more_reads_than_writes() -> None:
+    readings = Counted()
+    values = readings.values()
+    stored = values.stored({"a": [0]})
+    for number in range(1, 5):  # as an aggregation does: the first value is read from its bytes
+        read = values(stored)
+        assert read == {"a": [number - 1]}
+        read["a"][0] = number
+        stored = values.stored_again(read, stored)
+        read["a"][0] = "changed later"
+    assert (readings.read, values.held) == (1, len(stored))
+
+    for number in range(9):  # as a table does that is written only
+        stored = values.stored({"b": number})
+    held = values.held
+    assert values(stored) == {"b": 8}
+    assert (readings.read, values.held) == (2, held)
+
+
 def test_a_dictionary_in_another_order_has_other_bytes() -> None:
     values = kept(Serdes.json())
     stored = values.stored({"a": 1, "b": 2})

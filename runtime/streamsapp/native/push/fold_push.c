@@ -58,7 +58,7 @@ static PyObject *folded(const FoldPush *self, PyObject *const *given, PyObject *
     return old == Py_None ? Py_NewRef(given[VALUE]) : PyObject_Vectorcall(self->fold, with + 2, 2, NULL);
 }
 
-/* What is stored of the result; the bytes of the old value where the function returned just that. */
+/* The stored form of the result; the bytes of the old value where the function returned just that. */
 static PyObject *stored_of(const FoldPush *self, PyObject *key, const Fold *of) {
     if (of->result == Py_None) return self->deleting != Py_None && notify(self->deleting) ? NULL : Py_NewRef(Py_None);
     PyObject *with[] = {key, of->result, of->result == of->old ? of->stored : Py_None};

@@ -3,7 +3,7 @@
 #include "base/objects.h"
 #include "push/push.h"
 
-/* What is sent of an update, in the order of Sent in forward_updates.py. */
+/* The parts of an update that are sent, in the order of Sent in forward_updates.py. */
 enum { NOTHING, NEW_VALUE, NEW_AND_NONE, NEW_AND_OLD, SENT };
 
 /* The places in a held update, which is (key, new, old, timestamp, headers, record). */

@@ -1,4 +1,4 @@
-/* What becomes of the updates of a table with a store: they are sent downstream at once, or held for the commit. Called
+/* Takes the updates of a table with a store: they are sent downstream at once, or held for the commit. Called
  * for each update by the thread that processes it; with the interpreter's lock. */
 #ifndef SA_PUSH_UPDATES_H
 #define SA_PUSH_UPDATES_H

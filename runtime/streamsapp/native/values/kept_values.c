@@ -6,10 +6,11 @@
 #include "values/copies.h"
 #include "values/shaped_writer.h"
 
-enum { PLACES = 1024 };
+enum { PLACES = 1024, MOST_AHEAD = 64 };
 
 /* Bytes that were read last of all that belong to this place. They are known by their identity: a store gives the same
- * object until the entry is written again. The value, packed, is NULL until they are read for a second time. */
+ * object until the entry is written again. The value, packed, is NULL until they are read for a second time, unless it
+ * was kept when they were written. */
 typedef struct {
     PyObject *stored, *value;
 } Place;
@@ -20,6 +21,8 @@ typedef struct {
     PyObject *writer;
     Place *places;         /* made when the first value is read */
     Py_ssize_t room, held; /* bytes of stored values whose objects may be kept, and are */
+    int ahead; /* by how much the reads are ahead of the writes, from 0 to MOST_AHEAD: values that are written then are
+                  likely to be read, and are kept at once */
 } KeptValues;
 
 static const ShapedWriter *writer_of(const KeptValues *self) { return (ShapedWriter *)self->writer; }
@@ -75,6 +78,7 @@ static PyObject *read_first(KeptValues *self, Place *place, PyObject *stored) {
 
 static PyObject *value_of(KeptValues *self, PyObject *stored) {
     if (stored == Py_None) return Py_NewRef(stored);
+    if (self->ahead < MOST_AHEAD) self->ahead++;
     Place *place = PyBytes_CheckExact(stored) ? place_of(self, stored) : NULL;
     if (!place) return PyObject_CallOneArg(writer_of(self)->read, stored);
     if (place->stored != stored) return read_first(self, place, stored);
@@ -90,10 +94,27 @@ static PyObject *call_values(PyObject *self, PyObject *const *given, size_t flag
     return value_of((KeptValues *)self, given[0]);
 }
 
-/* The bytes of a value in an object of just their size: some serializers leave theirs in a much larger one. */
-static PyObject *written(KeptValues *self, PyObject *value) {
-    PyObject *data = sa_write_shaped(writer_of(self), value);
-    if (!data) return NULL;
+/* Keeps a value of that shape beside its bytes, if there is room. */
+static int keep_written(KeptValues *self, PyObject *stored, PyObject *value) {
+    if (self->held + PyBytes_GET_SIZE(stored) > self->room) return 0;
+    Place *place = place_of(self, stored);
+    PyObject *packed = place ? sa_pack_value(value, writer_of(self)->shape) : NULL;
+    if (!packed) return place ? -1 : 0;
+    Place old = taken_out(self, place);
+    *place = (Place){Py_NewRef(stored), packed};
+    self->held += PyBytes_GET_SIZE(stored);
+    give_back(old);
+    return 0;
+}
+
+/* Lets go of a value that is kept beside these bytes. */
+static void forget(KeptValues *self, PyObject *stored) {
+    Place *place = place_of(self, stored);
+    if (place && place->stored == stored) give_back(taken_out(self, place));
+}
+
+/* The bytes in an object of just their size: some serializers leave theirs in a much larger one. Takes them over. */
+static PyObject *of_exact_size(PyObject *data) {
     PyObject *exact = PyBytes_CheckExact(data)
                           ? PyBytes_FromStringAndSize(PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
                           : PyErr_Format(PyExc_TypeError, "its serializer gave %s, not bytes", Py_TYPE(data)->tp_name);
@@ -101,7 +122,21 @@ static PyObject *written(KeptValues *self, PyObject *value) {
     return exact;
 }
 
-static PyObject *values_stored(PyObject *self, PyObject *value) { return written((KeptValues *)self, value); }
+/* The bytes of a value that takes the place of these, which may be NULL; these themselves if they are equal. */
+static PyObject *written(KeptValues *self, PyObject *value, PyObject *before) {
+    int fits;
+    PyObject *data = sa_write_shaped(writer_of(self), value, &fits);
+    PyObject *made = data ? of_exact_size(data) : NULL;
+    if (!made) return NULL;
+    if (before && PyObject_RichCompareBool(made, before, Py_EQ) > 0) Py_SETREF(made, Py_NewRef(before));
+    else if (before) forget(self, before);
+    if (!self->ahead) return made;
+    self->ahead--;
+    if (fits && keep_written(self, made, value)) Py_CLEAR(made);
+    return made;
+}
+
+static PyObject *values_stored(PyObject *self, PyObject *value) { return written((KeptValues *)self, value, NULL); }
 
 /* True, or false also if that is not known; -1 with an exception. */
 static int is_unchanged(KeptValues *self, PyObject *stored, PyObject *value) {
@@ -120,9 +155,7 @@ static PyObject *values_stored_again(PyObject *given_self, PyObject *const *give
     PyObject *value = given[0], *stored = given[1];
     int unchanged = is_unchanged(self, stored, value);
     if (unchanged) return unchanged < 0 ? NULL : Py_NewRef(stored);
-    PyObject *again = written(self, value);
-    if (again && PyObject_RichCompareBool(again, stored, Py_EQ) > 0) Py_SETREF(again, Py_NewRef(stored));
-    return again;
+    return written(self, value, stored);
 }
 
 static int visit_values(PyObject *given, visitproc visit, void *arg) {

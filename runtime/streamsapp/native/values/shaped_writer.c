@@ -4,14 +4,15 @@
 
 #include "base/shapes.h"
 
-PyObject *sa_write_shaped(const ShapedWriter *self, PyObject *value) {
-    int fits = sa_fits_shape(value, self->shape);
-    return fits < 0 ? NULL : PyObject_CallOneArg(fits ? self->write : self->otherwise, value);
+PyObject *sa_write_shaped(const ShapedWriter *self, PyObject *value, int *fits) {
+    *fits = sa_fits_shape(value, self->shape);
+    return *fits < 0 ? NULL : PyObject_CallOneArg(*fits ? self->write : self->otherwise, value);
 }
 
 static PyObject *call_writer(PyObject *self, PyObject *const *given, size_t flags, PyObject *names) {
     if (PyVectorcall_NARGS(flags) != 1 || names) return PyErr_Format(PyExc_TypeError, "ShapedWriter takes one value");
-    return sa_write_shaped((ShapedWriter *)self, given[0]);
+    int fits;
+    return sa_write_shaped((ShapedWriter *)self, given[0], &fits);
 }
 
 static PyObject *make_writer(PyObject *type, PyObject *const *given, size_t flags, PyObject *names) {

@@ -14,7 +14,7 @@ typedef struct {
 
 extern MadeType sa_shaped_writer_type; /* ShapedWriter(*, write, shape, otherwise, read), described in compiled.pyi */
 
-/* The bytes of a value, or whatever the serializer gives; NULL with an exception. */
-PyObject *sa_write_shaped(const ShapedWriter *self, PyObject *value);
+/* The result of the serializer for a value. Says whether the value has the shape; NULL with an exception. */
+PyObject *sa_write_shaped(const ShapedWriter *self, PyObject *value, int *fits);
 
 #endif
