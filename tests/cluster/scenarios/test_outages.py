@@ -13,12 +13,14 @@ _OUTAGE = 60.0
 
 
 def test_a_pod_that_is_killed_costs_no_count_and_nobody_else_is_touched(wordcount: Running) -> None:
-    before = wordcount.app.uids()
+    """Its members leave the group by the word of the node's agent, long before their sessions end."""
+    before, taken_out = wordcount.app.uids(), _taken_out(wordcount)
     victim = wordcount.app.pods()[f"{WORDCOUNT}-1"]
     restarts = victim["status"]["containerStatuses"][0]["restartCount"]
 
     kill(victim)
 
+    wordcount.app.wait(lambda: _taken_out(wordcount) - taken_out, "a pod that took its members out of the group")
     wordcount.app.wait(
         lambda: wordcount.app.pods()[f"{WORDCOUNT}-1"]["status"]["containerStatuses"][0]["restartCount"] > restarts,
         "a container that was started again",
@@ -27,6 +29,17 @@ def test_a_pod_that_is_killed_costs_no_count_and_nobody_else_is_touched(wordcoun
     assert wordcount.app.uids() == before
     assert wordcount.observer.removals == []
     wordcount.load.check()
+
+
+def _taken_out(running: Running) -> set[str]:
+    """The members of ended containers that a pod has taken out of the group, as the operator logs them."""
+    found: set[str] = set()
+    for name in running.world.operator_pods():
+        log = running.world.kubectl("logs", name, f"--namespace={running.app.namespace}", "--tail=-1")
+        for line in log.splitlines():
+            _, told, members = line.partition("took out the members of containers that ended: ")
+            found |= {members} if told else set()
+    return found
 
 
 @pytest.mark.long
