@@ -10,9 +10,10 @@ Used by the gate and by ``takeover``, at each reconcile; ``plan.gap_measurement`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 
+from streamsapp_operator.model.observed_state import PodSeen
 from streamsapp_operator.model.status import ExpectedGap, GapKind, ObservedGap
 
 #: The seconds that a task takes to go on elsewhere, before any gap was observed: the pod leaves the group, the heir
@@ -90,6 +91,18 @@ def _weighted_median(found: Sequence[tuple[float, float]]) -> float:
         if rest <= 0:
             return value
     return ordered[-1][0]
+
+
+def predictor_of(gaps: Sequence[ObservedGap], pods: Iterable[PodSeen]) -> GapPredictor:
+    """Returns the predictor for these pods. Where all report their hand-overs, coarse gaps that the operator's looks
+    showed of a runtime before say nothing."""
+    return GapPredictor([it for it in gaps if it.reported] if report_hand_overs(pods) else gaps)
+
+
+def report_hand_overs(pods: Iterable[PodSeen]) -> bool:
+    """Says whether the pods that could take tasks over report for how long these stood still, as far as pods answer."""
+    reports = [pod.report for pod in pods if pod.ready and not pod.terminating]
+    return not any(it is not None and it.hand_overs is None for it in reports)
 
 
 def with_gap(gaps: Sequence[ObservedGap], new: ObservedGap) -> tuple[ObservedGap, ...]:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 
 from streamsapp.manifest.model import RolloutSpec
-from streamsapp_operator.gap_prediction import GapPredictor
+from streamsapp_operator.gap_prediction import predictor_of
 from streamsapp_operator.gate import Gate
 from streamsapp_operator.kube.kinds import Object
 from streamsapp_operator.model.observed_state import ChildrenSeen, ObservedState, PodSeen
@@ -51,7 +51,7 @@ class Look:
         children = ChildrenSeen(replicas=self.app.status.target_replicas)
         observed = ObservedState(self.at, children, self.seen, driver=self.driver)
         rollout = RolloutSpec() if accepted is None else accepted.rollout
-        return Gate(observed, rollout, gaps=GapPredictor(self.app.status.observed_gaps))
+        return Gate(observed, rollout, gaps=predictor_of(self.app.status.observed_gaps, self.seen))
 
     @property
     def heard(self) -> bool:

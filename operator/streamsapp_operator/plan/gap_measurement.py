@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
-from streamsapp_operator.gap_prediction import predicted_from, with_gap
+from streamsapp_operator.gap_prediction import predicted_from, report_hand_overs, with_gap
 from streamsapp_operator.model.observed_state import PodSeen
 from streamsapp_operator.model.status import AppStatus, ObservedGap, PodGap, RolloutRecord, RolloutStatus, RolloutStep
 from streamsapp_operator.plan import gap_limit
@@ -52,8 +52,7 @@ def measured(inputs: PlanInput, rollout: RolloutStatus) -> RolloutStatus:
         return rollout
     if rollout.current_uid is None and end is None:
         rollout = replace(rollout, measured_until=inputs.time + timedelta(seconds=RETURNS))
-    reports = [pod.report for pod in inputs.pods if pod.ready and not pod.terminating]
-    if any(it is not None and it.hand_overs is None for it in reports):
+    if not report_hand_overs(inputs.pods):
         return _by_looks(inputs, rollout)
     longest = max(_reported(inputs, begin.timestamp()), default=None)
     last = None if rollout.seen_by_looks else rollout.observed_seconds

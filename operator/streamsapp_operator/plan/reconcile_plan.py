@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from streamsapp_operator.gap_prediction import GapPredictor
+from streamsapp_operator.gap_prediction import predictor_of
 from streamsapp_operator.gate import Gate
 from streamsapp_operator.model.actions import Action, ApplyChildren, DeleteRevisions, EndSchedule, Evict, SetBudget
 from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
@@ -64,7 +64,8 @@ def _planned(
         return _never_begun(app, observed, status, now, (ID_TAKEN, "Application id taken", held_back(observed.elder)))
     seen = trial.seen_by_rules(status)
     known = replace(seen, known_tasks=known_tasks.learn(seen, observed))
-    gate = Gate(observed, settings.rollout, known_tasks.expected(known), GapPredictor(status.observed_gaps))
+    gaps = predictor_of(status.observed_gaps, observed.pods)
+    gate = Gate(observed, settings.rollout, known_tasks.expected(known), gaps)
     inputs = PlanInput(app, settings, observed, looked_at, known, now, gate, gate.verdict())
     if (failed := trial.failed(inputs, status)) is not None:
         return _planned(app, observed, failed, now, told)

@@ -128,6 +128,16 @@ def test_the_rest_of_a_rollout_is_held_when_its_first_restart_took_too_long() ->
     assert "for 2.0 s (a standby goes on, 1 such observed), longer than 200ms" in (reconciles.rollout.message or "")
 
 
+def test_gaps_that_looks_showed_of_a_runtime_before_hold_no_pods_that_report_their_own() -> None:
+    reconciles = rolling()
+    coarse = ObservedGap(kind="standby", work_seconds=0.0, seconds=1.5, reported=False)
+    reconciles.status = changed(reconciles.status, observed_gaps=(coarse,))
+    assert not has(reconcile(reconciles, three()), Evict)
+    reports = [replace(it, report=replace(it.report, hand_overs=())) for it in three() if it.report is not None]
+    reconcile(reconciles, reports, "one")
+    assert has(reconcile(reconciles, reports), Evict)
+
+
 def snapshotted(seconds: float) -> list[PodSeen]:
     kept = [store(f"0_{it}", ReportedRole.ACTIVE, snapshot_offset=50) for it in range(3)]
     return [
