@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from streamsapp.processor.api import ProcessorContext
+from streamsapp.processor.async_calls import TaskCalls
 from streamsapp.processor.operator import LateAnswer, Operator, Push, Reason, Tally
 from streamsapp.record import Headers, InputRecord
 from streamsapp.serdes.api import AnySerde, DefaultSerdes
@@ -60,6 +61,7 @@ class Context:
         self.errors: list[str] = []
         self.drops: list[Reason] = []
         self.kept = MemoryStore()
+        self.calls = TaskCalls(None)
 
     @property
     def forward(self) -> Push:

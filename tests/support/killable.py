@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from slow_service import ask, connections
 from streamsapp import (
     Consumed,
     Grouped,
@@ -109,7 +110,17 @@ def joins(left: str, right: str, joined: str, orders: str, customers: str, named
     return builder.build()
 
 
+def ask_service(source: str, sink: str, port: int, order: str) -> Topology:
+    """The answers of a slow service to each record."""
+    builder = StreamsBuilder()
+    asked = builder.stream(source, Consumed(_TEXT, _TEXT))
+    answers = asked.map_async(ask, 100, order, 30_000, 3, using=connections(port))  # type: ignore[arg-type]
+    answers.to(sink, Produced(_TEXT, _TEXT))
+    return builder.build()
+
+
 _PROGRAMS: dict[str, Callable[..., Topology]] = {
+    "ask_service": ask_service,
     "count_per_key": count_per_key,
     "count_windows": count_windows,
     "joins": joins,

@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from streamsapp.declared.options import (
+    CALLS,
     CONSUMED,
     GROUPED,
     JOIN_WINDOWS,
@@ -44,6 +45,7 @@ from streamsapp.declared.options import (
 from streamsapp.declared.roles import (
     ADDER,
     AGGREGATOR,
+    ASYNC_MAPPER,
     INITIALIZER,
     JOINER,
     KEY_SELECTOR,
@@ -255,6 +257,7 @@ OPERATIONS: dict[Kind, dict[str, Operation]] = {
         "mapValues": Operation(Kind.STREAM, _VALUE_MAPPER, (NAMED,)),
         "flatMap": Operation(Kind.STREAM, _MAPPER, (NAMED,)),
         "flatMapValues": Operation(Kind.STREAM, {"mapper": reference(VALUES_MAPPER)}, (NAMED,)),
+        "mapAsync": Operation(Kind.STREAM, {"function": reference(ASYNC_MAPPER)}, (CALLS, NAMED)),
         "selectKey": Operation(Kind.STREAM, {"selector": reference(KEY_SELECTOR)}, (NAMED,)),
         "peek": Operation(Kind.STREAM, {"action": reference(MAPPER)}, (NAMED,)),
         "merge": Operation(Kind.STREAM, {"with": Other}, (NAMED,)),

@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import Meta, Struct
 
 from streamsapp.declared.faults import shown
-from streamsapp.declared.roles import MAPPER, PARTITIONER, SERDE, TIMESTAMP_EXTRACTOR, reference
+from streamsapp.declared.roles import CONTEXT_MANAGER, MAPPER, PARTITIONER, SERDE, TIMESTAMP_EXTRACTOR, reference
+from streamsapp.dsl.async_mapping import OrderName
 from streamsapp.dsl.join_options import Joined, StreamJoined, TableJoined
 from streamsapp.dsl.options import Consumed, Grouped, Materialized, Printed, Produced, Repartitioned
 from streamsapp.dsl.suppressed import BufferConfig, Suppressed
@@ -35,6 +36,7 @@ Name: TypeAlias = Annotated[
 ]
 Names: TypeAlias = Annotated[list[Name], Meta(min_length=1)]
 Positive: TypeAlias = Annotated[int, Meta(ge=1)]
+Natural: TypeAlias = Annotated[int, Meta(ge=0)]
 OffsetReset: TypeAlias = Annotated[
     str,
     Meta(pattern=r"^(earliest|latest|none|by_duration:.+)\Z", description="earliest, latest, none or by_duration:PT1H"),
@@ -88,6 +90,14 @@ class OptionGroup:
         """The object as keyword argument; nothing where none of its fields is given, unless it is required."""
         mine = {self.renamed.get(name, name): given[name] for name in self.fields if given.get(name) is not None}
         return {self.keyword: self.make(**mine)} if mine or self.required else {}
+
+
+@dataclass(frozen=True)
+class PlainOptions(OptionGroup):
+    """Options that the DSL takes as they are, each under its own name."""
+
+    def made(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        return {self.renamed.get(name, name): given[name] for name in self.fields if given.get(name) is not None}
 
 
 def store_builder(
@@ -208,6 +218,20 @@ def suppressed_of(
 _SERDES = {"key_serde": reference(SERDE), "value_serde": reference(SERDE)}
 
 NAMED = OptionGroup("named", lambda name: name, {"name": Name})
+CALLS = PlainOptions(
+    "",
+    dict,
+    {
+        "concurrency": Positive,
+        "order": OrderName,
+        "timeout_ms": Positive,
+        "retries": Natural,
+        "using": reference(CONTEXT_MANAGER),
+        **_SERDES,
+        "result_serde": reference(SERDE),
+    },
+    renamed={"timeout_ms": "timeout"},
+)
 CONSUMED = OptionGroup(
     "consumed",
     Consumed,

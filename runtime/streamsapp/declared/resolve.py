@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from streamsapp.declared.roles import (
+    ASYNC_MAPPER,
     JOINER,
     PARTITIONER,
     PROCESSOR,
@@ -26,7 +27,7 @@ from streamsapp.declared.roles import (
     names_code,
     role_of,
 )
-from streamsapp.dsl.arity import keys_taken, require_arity, takes_key
+from streamsapp.dsl.arity import keys_taken, require_arity, require_coroutine, takes_key
 from streamsapp.errors import ManifestError, TopologyError, written_at
 from streamsapp.processor.partitions import takes_headers
 from streamsapp.serdes.api import Serde
@@ -105,6 +106,8 @@ def _function_fault(role: Role, value: Any, name: str) -> str | None:
     try:
         if role is PROCESSOR:
             check_supplier(name, value)
+        elif role is ASYNC_MAPPER:
+            require_coroutine("the runtime", value)  # its arguments depend on another field: the operation checks them
         elif role in (VALUE_MAPPER, VALUES_MAPPER):
             takes_key("the runtime", value)
         elif role is JOINER:

@@ -147,7 +147,11 @@ VALUE_MAPPER = Role(
     built_in={"lower": functions.lower, "upper": functions.upper, "strip": functions.strip},
     made_from={"field": functions.field},
 )
-#: As the one before, for many values.
+#: A coroutine function of the same arguments, behind the value of ``using`` if there is one.
+ASYNC_MAPPER = Role("a coroutine function")
+#: Makes an async context manager.
+CONTEXT_MANAGER = Role("a function without arguments", ())
+#: As the mapper of values, for many values.
 VALUES_MAPPER = Role(
     "a function",
     built_in={"words": functions.words},

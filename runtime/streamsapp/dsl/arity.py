@@ -18,6 +18,10 @@ def require_arity(operation: str, function: Callable[..., Any], *arguments: str)
     """Raises ``TopologyError`` for a function that cannot be called with these arguments; a function that hides its
     signature is trusted."""
     _require_plain(operation, function)
+    _require_arguments(operation, function, arguments)
+
+
+def _require_arguments(operation: str, function: Callable[..., Any], arguments: tuple[str, ...]) -> None:
     if not callable(function):
         raise TopologyError(f"{operation} needs a function of ({', '.join(arguments)}), not {function!r}")
     try:
@@ -28,6 +32,26 @@ def require_arity(operation: str, function: Callable[..., Any], *arguments: str)
         ) from None
     except ValueError:  # some built-ins have no signature
         return
+
+
+def require_coroutine(operation: str, function: object) -> None:
+    """Raises ``TopologyError`` for what is no coroutine function."""
+    called = function if inspect.isfunction(function) else getattr(function, "__call__", function)  # noqa: B004
+    if not (inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)):
+        raise TopologyError(
+            f"{operation} needs a coroutine function, written with async def, not {function!r}; map_values takes others"
+        )
+
+
+def coroutine_takes_key(operation: str, function: Callable[..., Any], before: tuple[str, ...]) -> bool:
+    """Says whether a coroutine function wants the key in front of the value, behind the arguments ``before`` both.
+    Raises ``TopologyError`` for a function that is no coroutine function, or that cannot be called so."""
+    require_coroutine(operation, function)
+    parameters = inspect.signature(function).parameters.values()
+    required = [p for p in parameters if p.kind in _POSITIONAL and p.default is inspect.Parameter.empty]
+    with_key = len(required) > len(before) + 1
+    _require_arguments(operation, function, (*before, "key", "value") if with_key else (*before, "value"))
+    return with_key
 
 
 def require_arguments(
@@ -80,7 +104,10 @@ def require(operation: str, argument: object, kind: type, example: str) -> None:
 def _require_plain(operation: str, function: object) -> None:
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         name = getattr(function, "__qualname__", function)
-        raise TopologyError(f"{operation}: {name} is a coroutine, which is never awaited; write it without async")
+        raise TopologyError(
+            f"{operation}: {name} is a coroutine, which is never awaited; write it without async, or call it with "
+            "map_async"
+        )
 
 
 def _describe(function: Callable[..., Any]) -> str:

@@ -117,6 +117,7 @@ class SinkGraphNode(GraphNode):
         super().__init__(name)
         self._topic = topic
         self._produced = produced
+        self.value_serde = produced.value_serde
 
     def write(self, topology: Topology) -> None:
         topology.add_sink(

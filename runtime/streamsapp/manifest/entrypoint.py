@@ -27,6 +27,7 @@ from streamsapp.errors import ManifestError, TopologyError
 from streamsapp.manifest.load import load
 from streamsapp.manifest.model import StreamsApp
 from streamsapp.manifest.mounts import CODE_DIR
+from streamsapp.topology.async_calls import refuse_calls
 from streamsapp.topology.builder import Topology
 
 #: Packages that stay, wherever they lie.
@@ -66,6 +67,11 @@ def load_topology(app: StreamsApp, folder: Path) -> Topology:
     fault = built.naming_fault() if app.spec.processing.ensure_explicit_internal_resource_naming else None
     if fault is not None:
         raise _fault(f"spec.processing.ensureExplicitInternalResourceNaming: {fault}")
+    if app.spec.engine == "spark":
+        try:
+            refuse_calls(built)
+        except TopologyError as error:
+            raise _fault(f"spec.engine: spark: {error}") from error
     return built
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 from streamsapp.processor.api import ProcessorContext
+from streamsapp.processor.async_calls import TaskCalls
 from streamsapp.record import Headers, InputRecord
 from streamsapp.serdes.api import AnySerde, DefaultSerdes
 
@@ -203,6 +204,11 @@ class NodeContext(Protocol):
         ...
 
     @property
+    def calls(self) -> TaskCalls:
+        """The part of the task in calls of coroutine functions."""
+        ...
+
+    @property
     def processor_context(self) -> ProcessorContext:
         """The public context, with schedule, commit, metadata and time."""
         ...
@@ -234,6 +240,15 @@ class Operator(ABC):
         ``sys.maxsize``, until nothing is held, and no record comes between that and the commit.
         """
         return 0
+
+    @property
+    def has_arrivals(self) -> bool:
+        """Says whether ``deliver`` has something to do: answers of calls have come."""
+        return False
+
+    def deliver(self, context: NodeContext) -> None:  # noqa: B027 - most operators wait for nothing
+        """Takes the answers that have come, and sends their results into the wiring that ``context`` belongs to. Called
+        on the processing thread, between two records, and not while a commit waits for the task."""
 
     @property
     def held_bytes(self) -> int:

@@ -165,7 +165,7 @@ class Components:
         stores = self.stores
         global_stores = {} if stores.global_thread is None else stores.global_thread.stores
         return InstanceTasks(
-            TaskAssembly(config, stores.resources, clock, global_stores),
+            TaskAssembly(config, stores.resources, clock, global_stores, call_loop=self._context.call_loop.calls),
             stores.directory,
             self.feeder,
             self.tasks,
@@ -240,6 +240,9 @@ class Components:
             thread.stop()
         for thread in others:
             self._join(thread)
+        if self._context.call_loop.is_alive():
+            self._context.call_loop.stop()
+            self._join(self._context.call_loop)
         # Last: processing threads may read global stores to their end.
         if self.stores.global_thread is not None:
             self.stores.global_thread.stop()

@@ -89,13 +89,15 @@ class ProcessingThread(threading.Thread):
             if scheduled.epoch_end_wanted and (held := self._emit_held(scheduled)) <= EMIT_REST:
                 self._end_epoch(scheduled, held)
                 if out_of_turn:
-                    return self._goes_on(scheduled)
+                    return task.has_arrivals or self._goes_on(scheduled)
             if self._tasks.paused or scheduled.retired or not self._collector.wait_for_room(ROOM_WAIT):
                 return True
             # Records do not come between results that are sent: they would hold others, perhaps more than are sent
             # meanwhile, and a result that they change would be sent before earlier ones.
             taken = 0
             if not scheduled.epoch_end_wanted:
+                if task.deliver():
+                    self._send(scheduled)
                 if not self._goes_on(scheduled):
                     return False
                 taken = task.process(task.control, BATCH)

@@ -13,6 +13,7 @@ from typing import Any
 
 from streamsapp.clock import Clock
 from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.processor.async_calls import CallLoop, TaskCalls
 from streamsapp.record import InputRecord, TopicPartition
 from streamsapp.state.engine.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
@@ -34,10 +35,13 @@ class TaskAssembly:
     shared_stores: Mapping[str, Any] = field(default_factory=dict)
     #: Called for each task.
     execution: Callable[[], Execution] = by_instance
+    #: Makes the calls of coroutine functions; ``None``: topologies that have any are refused.
+    call_loop: CallLoop | None = None
 
     def task(self, plan: TaskPlan, directory: Path, role: TaskRole = TaskRole.ACTIVE) -> StreamTask:
         """A task whose stores, in ``directory``, are still to be opened and restored."""
-        context = TaskContext(self.config.application_id, plan.id, self.clock, self.execution())
+        execution = self.execution()._replace(calls=TaskCalls(self.call_loop))
+        context = TaskContext(self.config.application_id, plan.id, self.clock, execution)
         stores = task_stores(plan, directory, self.config, self.resources, lambda: context.timestamp)
         stores.stores = {**stores.stores, **self.shared_stores}
         return StreamTask(plan, stores, context, self.config, role)

@@ -16,6 +16,7 @@ from typing import Any
 from streamsapp.errors import TopologyError
 from streamsapp.java_names.lookup import java_names
 from streamsapp.processor.api import Cancellable, Duration, ProcessorContext, PunctuationType, duration_ms, instant_ms
+from streamsapp.processor.async_calls import TaskCalls
 from streamsapp.processor.operator import LateAnswer, Push, Reason, Tally, nowhere
 from streamsapp.processor.timestamps import whole_number
 from streamsapp.record import Headers, InputRecord, Record, RecordMetadata, TaskId
@@ -192,6 +193,11 @@ class NodeBinding:
     def children(self) -> Collection[str]:
         """The names of the nodes below."""
         return self._children.keys()
+
+    @property
+    def calls(self) -> TaskCalls:
+        """The part of the task in calls of coroutine functions."""
+        return self.task.execution.calls
 
     @property
     def processor_context(self) -> ProcessorContext:

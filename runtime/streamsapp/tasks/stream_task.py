@@ -306,8 +306,9 @@ class StreamTask:
     # ---- processing --------------------------------------------------------------------------------------------
 
     def wait_ms(self, now_ms: int) -> int | None:
-        """Milliseconds until the task may process, 0 for now, ``None`` until more input arrives (KIP-695)."""
-        return self._group.wait_ms(now_ms)
+        """Milliseconds until the task may process, 0 for now, ``None`` until more input arrives (KIP-695)
+        or calls are answered."""
+        return None if self.context.execution.calls.full else self._group.wait_ms(now_ms)
 
     def process(self, control: ProcessingControl, limit: int) -> int:
         """Process up to ``limit`` buffered records; returns how many were taken."""
@@ -368,6 +369,20 @@ class StreamTask:
             self._failures.processing(node, error, timestamp, None)
         finally:
             self._failures.held = self._held_records
+
+    @property
+    def has_arrivals(self) -> bool:
+        """True if ``deliver`` has something to do."""
+        return any([operator.has_arrivals for operator in self._wired.calling.values()])  # noqa: C419 - asks each of them
+
+    def deliver(self) -> bool:
+        """Send the results of calls that were answered meanwhile; returns whether there were any."""
+        if not self.has_arrivals:
+            return False
+        self.touched = True
+        self._go_through(self.probes.for_results())
+        self._wired.deliver()
+        return True
 
     def emit_held(self, limit: int) -> int:
         """Emit results that operators hold back for the commit; returns how many are still held."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from streamsapp.clock import Clock
+from streamsapp.processor.async_calls import TaskCalls
 from streamsapp.processor.operator import Tally
 from streamsapp.record import InputRecord, RecordMetadata, TaskId
 from streamsapp.tasks.lateness import Lateness
@@ -32,6 +33,8 @@ class Execution(NamedTuple):
     #: Says whether a grouped row that was not there has the initial aggregate for its old value, as in Kafka Streams
     #: without record caches, whatever the program says.
     without_caches: bool = False
+    #: Of the one task: its calls of coroutine functions. None are made where nothing else is said.
+    calls: TaskCalls = TaskCalls(None)
 
 
 def by_instance() -> Execution:

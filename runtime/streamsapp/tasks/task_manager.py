@@ -131,6 +131,8 @@ class TaskManager:
         with self._waits.lock:
             if task.id in self._tasks:
                 raise StreamsError(f"bug: task {task.id} is at the task manager already")
+            calls, control = task.context.execution.calls, task.control
+            calls.wake, calls.stop = partial(self.mark_ready, [task]), partial(setattr, control, "stop", True)
             self._tasks[task.id] = ScheduledTask(task, self._epoch)
             self._ready[task.id] = task
             self._waits.work.notify()

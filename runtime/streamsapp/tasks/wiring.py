@@ -98,13 +98,28 @@ class WiredTopology:
     def emit_held(self, limit: int) -> int:
         """Emit results that operators hold back, upstream operators first: what they emit may be held again further
         down. Returns how many are still held."""
-        bindings = self.in_use.bindings | self.wrapped if self.wrapped else self.in_use.bindings
+        bindings = self._bindings
         return sum(operator.emit_held(bindings[name], limit) for name, operator in self.holding.items())
+
+    @property
+    def _bindings(self) -> dict[str, NodeBinding]:
+        return self.in_use.bindings | self.wrapped if self.wrapped else self.in_use.bindings
 
     @cached_property
     def holding(self) -> dict[str, Operator]:
         """The operators that hold results back."""
         return {name: each for name, each in self.operators.items() if type(each).emit_held is not Operator.emit_held}
+
+    def deliver(self) -> None:
+        """Send the results of calls that were answered, upstream operators first."""
+        bindings = self._bindings
+        for name, operator in self.calling.items():
+            operator.deliver(bindings[name])
+
+    @cached_property
+    def calling(self) -> dict[str, Operator]:
+        """The operators that make calls of coroutine functions."""
+        return {name: each for name, each in self.operators.items() if type(each).deliver is not Operator.deliver}
 
     def probed(self, probe: Callable[[str, Push], Push]) -> Wiring:
         """Makes another wiring over the same state, with a probe in front of each node that does anything."""

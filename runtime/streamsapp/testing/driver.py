@@ -37,6 +37,7 @@ from streamsapp.tasks.record_queue import ProcessingControl
 from streamsapp.tasks.states import TaskState
 from streamsapp.tasks.stream_task import StreamTask, TaskEpoch
 from streamsapp.tasks.task_context import record_by_record
+from streamsapp.testing.driven_calls import DrivenCalls
 from streamsapp.testing.given import unknown
 from streamsapp.testing.mock_clock import MockClock
 from streamsapp.testing.plans import Partitions, TopicPartitions, plans_by_partition, whole, whole_plan
@@ -82,6 +83,7 @@ class TopologyTestDriver(JavaNames):
         self._offsets: defaultdict[TopicPartition, int] = defaultdict(int)
         self._control = ProcessingControl()
         self._resources = StateResources()
+        self._driven = DrivenCalls()
         self._global = self._make_global_task(topology)
         self._whole = self._parts(topology)
         self._internal = {topic.name for topic in self._whole.repartition_sources} | set(self._whole.repartition_sinks)
@@ -197,6 +199,7 @@ class TopologyTestDriver(JavaNames):
         with ExitStack() as ends:
             ends.callback(shutil.rmtree, self._directory, ignore_errors=True)
             ends.callback(self._global.close)
+            ends.callback(self._driven.close)
             for task in reversed(self._tasks):
                 ends.callback(_close, task)
             self._tasks = []
@@ -233,7 +236,7 @@ class TopologyTestDriver(JavaNames):
             plans = [whole_plan(self._whole, config.application_id, shared, self._full_name)]
         # Results of closed windows go out with the record that closes them, as in Kafka Streams' test driver.
         assembly = TaskAssembly(
-            config, self._resources, self._clock, self._global.stores.for_tasks, execution=record_by_record
+            config, self._resources, self._clock, self._global.stores.for_tasks, record_by_record, self._driven.calls
         )
         return [
             assembly.started(plan, self._directory / str(plan.id), self._restored(plan.changelogs)) for plan in plans
@@ -317,6 +320,8 @@ class TopologyTestDriver(JavaNames):
         """Commits as the runtime does: emits held results, ends the epoch, writes the changelog, applies it to the
         stores."""
         task.emit_all_held()
+        while task.deliver():
+            task.emit_all_held()
         output = task.take_output()
         epoch = task.freeze()
         if epoch is not None and epoch.frozen is not None:

@@ -58,7 +58,8 @@ def _check_plain(name: str, kind: type) -> None:
         if inspect.iscoroutinefunction(getattr(kind, method, None)):
             what = f"{kind.__name__}.{method}"
             raise TopologyError(
-                f"processor {name}: {what} is a coroutine, which is never awaited; write it without async"
+                f"processor {name}: {what} is a coroutine, which is never awaited; write it without async, or call a "
+                "service with map_async"
             )
 
 

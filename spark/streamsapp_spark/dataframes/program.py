@@ -20,6 +20,7 @@ from streamsapp.runtime.application_layout import ApplicationLayout, fingerprint
 from streamsapp.state.api import Engine
 from streamsapp.state.engine.resources import StateResources
 from streamsapp.tasks.stream_task import TaskPlan
+from streamsapp.topology.async_calls import refuse_calls
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.nodes import SubTopology
 from streamsapp_spark.history.stage_frames import spark_partitions_of
@@ -82,6 +83,7 @@ def bound_application(program: BoundProgram) -> BoundApplication:
     ``ConfigError`` in a process of other versions than the driver's."""
     refuse_other_versions(program.versions)
     topology, config = program.program.load()
+    refuse_calls(topology)
     layout, _ = lay_out(topology, config, dict(program.partitions), _unbound)
     if topology.global_stores():
         names = ", ".join(sorted(each.store.name for each in topology.global_stores()))

@@ -9,6 +9,7 @@ from streamsapp.errors import ManifestError
 from streamsapp.manifest.entrypoint import read_app, user_code
 from streamsapp.manifest.to_config import to_config
 from streamsapp.remote.object_store_factory import open_store
+from streamsapp.topology.async_calls import refuse_calls
 from streamsapp_spark.programs.manifest import ManifestProgram
 from streamsapp_spark.session.session import start_java
 
@@ -20,6 +21,7 @@ class Command:
         """Takes in ``without_remote_state`` the fault of a manifest that has none; raises ``ManifestError``."""
         self._options = options
         self._app, self._topology = read_app(options.file)
+        refuse_calls(self._topology)
         self._config = to_config(self._app, code=user_code(self._app, options.file.parent))
         self._program = ManifestProgram.of(self._app, options.file.parent)
         self._id = self._config.application_id
