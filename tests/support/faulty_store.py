@@ -43,6 +43,7 @@ class FaultyStore:
 
     def __init__(self, inner: ObjectStore, seed: int, share: float = 0.0) -> None:
         self.inner = inner
+        self.figures = inner.figures
         self.share = share
         self.down = False
         self.seconds_per_block = 0.0

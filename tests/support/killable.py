@@ -30,6 +30,7 @@ from streamsapp.cli.shutdown import closing_on_signals
 from streamsapp.config import RemoteStateConfig
 from streamsapp.dsl.kstream import KStream
 from streamsapp.dsl.ktable import KTable
+from streamsapp.remote import partial_files
 from streamsapp.serdes.windowed import time_windowed
 
 _TEXT = Serdes.string()
@@ -42,6 +43,12 @@ def count_per_key(source: str, sink: str, emit: str = "update", store: str = "ro
     counts = stream.group_by_key().count(Materialized("counts", emit=emit, store=store))  # type: ignore[call-overload]
     counts.to_stream().to(sink, Produced(value_serde=Serdes.long()))
     return builder.build()
+
+
+def count_in_small_pieces(source: str, sink: str) -> Topology:
+    """Counts per key, and opens a snapshot of a small state before all of it is here."""
+    partial_files._WORTH_LEAVING, partial_files._MOST = 8192, 4096
+    return count_per_key(source, sink)
 
 
 #: Those of ``count_windows``.
@@ -122,6 +129,7 @@ def ask_service(source: str, sink: str, port: int, order: str) -> Topology:
 _PROGRAMS: dict[str, Callable[..., Topology]] = {
     "ask_service": ask_service,
     "count_per_key": count_per_key,
+    "count_in_small_pieces": count_in_small_pieces,
     "count_windows": count_windows,
     "joins": joins,
     "outer_join": outer_join,

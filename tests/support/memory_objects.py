@@ -28,6 +28,8 @@ def _none(operation: str, key: str) -> None:
 class MemoryObjects:
     """Objects by key, open to tests: ``objects`` may be changed at will."""
 
+    figures = None
+
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
         self.modified: dict[str, datetime] = {}

@@ -137,7 +137,8 @@ class Heir:
 
     def close(self) -> None:
         self.restores.workers.stop()
-        for thread in self.restores.workers.threads:
+        self.restores.early.readers.stop()
+        for thread in (*self.restores.workers.threads, *self.restores.early.readers.running):
             thread.join(TIMEOUT)
 
     def passes_until(self, holds: Callable[[], object]) -> None:

@@ -38,6 +38,8 @@ _BLOCK = 1024 * 1024
 class DirectoryStore:
     """Objects as files below ``root``."""
 
+    figures = None
+
     def __init__(self, root: Path) -> None:
         self._root = root
 

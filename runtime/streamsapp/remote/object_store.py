@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from streamsapp.errors import StreamsError
+from streamsapp.remote.request_figures import RequestFigures
 
 
 class ObjectStoreError(StreamsError):
@@ -67,6 +68,11 @@ class ObjectStore(Protocol):
     Safe on several threads. Every call either did what it says, or raises: ``ObjectStoreError`` after its own retries
     (with jitter) of what can be retried. A write that raised may have gone through all the same.
     """
+
+    @property
+    def figures(self) -> RequestFigures | None:
+        """Counts the requests to its server; ``None`` where there is none."""
+        ...
 
     def put_new(self, key: str, data: bytes) -> None:
         """Write a small object unless there is one: of several writers exactly one succeeds. Raises

@@ -21,9 +21,6 @@ from streamsapp.remote.snapshot import SnapshotFile
 #: The most bytes that one request brings. They are in memory until their checksums are found right, and a read that
 #: needs one of their pieces waits for all.
 _MOST = 4 << 20
-#: Reads of a table that waited for a piece. After so many each brings as much as one request may: so a table takes a
-#: bounded number of requests, however it is read.
-_FEW_READS = 16
 #: A table with fewer bytes of entries is brought whole.
 _WORTH_LEAVING = 1 << 20
 
@@ -75,7 +72,7 @@ class _Table:
     def ahead(self, piece: int) -> int:
         """The number of pieces that a read is given: more the longer it goes on in order."""
         most = _MOST // self.piece
-        self._ahead = min(2 * self._ahead, most) if piece == self._next or self.reads > _FEW_READS else 1
+        self._ahead = min(2 * self._ahead, most) if piece == self._next else 1
         return self._ahead
 
     def mark(self, run: _Run, state: int) -> None:

@@ -59,6 +59,7 @@ _TRANSIENT_CODES = {
     "ConditionalRequestConflict", "InternalError", "OperationAborted", "RequestTimeout", "RequestTimeoutException",
     "SlowDown", "ServiceUnavailable", "ThrottlingException", "TooManyRequests",
 }  # fmt: skip
+_THROTTLED_CODES = {"SlowDown", "ThrottlingException", "TooManyRequests"}
 _TRANSIENT_STATUSES = {408, 409, 429, 500, 502, 503, 504}
 
 _TRANSIENT = (
@@ -67,6 +68,11 @@ _TRANSIENT = (
 
 #: Parts of what OpenSSL says when trying again cannot help.
 _UNTRUSTED = ("CERTIFICATE_VERIFY_FAILED", "WRONG_VERSION_NUMBER", "certificate verify failed", "wrong version number")
+
+
+def is_throttled(error: Exception) -> bool:
+    """Says whether the server asks for fewer requests."""
+    return isinstance(error, ClientError) and (_code(error) in _THROTTLED_CODES or _status(error) == 429)
 
 
 def is_transient(error: Exception) -> bool:

@@ -32,9 +32,10 @@ from streamsapp.remote.object_store import (
     check_key,
     unobserved,
 )
+from streamsapp.remote.request_figures import RequestFigures
 from streamsapp.remote.retry_budget import RetryBudget
 from streamsapp.remote.s3_client import make_client
-from streamsapp.remote.s3_errors import CLIENT_ERRORS, is_transient, translated
+from streamsapp.remote.s3_errors import CLIENT_ERRORS, is_throttled, is_transient, translated
 
 T = TypeVar("T")
 
@@ -42,6 +43,8 @@ MIB = 1024 * 1024
 
 #: At the same time, of all transfers together: one connection to S3 carries some 100 MB/s, one core takes in some 200.
 _CONNECTIONS = min(8, max(4, 2 * len(os.sched_getaffinity(0))))
+#: Requests for a few bytes take a round trip, whatever else is under way: so many at the same time, beside transfers.
+_SMALL, _SMALL_REQUESTS = 1 << 20, 32
 _RANGE = 16 * MIB
 #: Of 256 KiB they took a seventh more CPU.
 _BLOCK = MIB
@@ -59,9 +62,11 @@ class S3Store:
         self._bucket = config.location.name
         self._prefix = f"{config.location.prefix}/" if config.location.prefix else ""
         self._retry_seconds = retry_seconds
-        self._client = make_client(config, connections=2 * _CONNECTIONS)
+        self.figures = RequestFigures()
+        self._client = make_client(config, connections=2 * _CONNECTIONS + _SMALL_REQUESTS)
         self._endpoint: str = self._client.meta.endpoint_url
         self._slots = BoundedSemaphore(_CONNECTIONS)
+        self._small_slots = BoundedSemaphore(_SMALL_REQUESTS)
         encryption = {"ServerSideEncryption": config.server_side_encryption, "SSEKMSKeyId": config.kms_key_id}
         self._encryption = {name: value for name, value in encryption.items() if value is not None}
 
@@ -120,7 +125,7 @@ class S3Store:
                 raise IncompleteReadError(actual_bytes=len(data), expected_bytes=end - begin)
             return data
 
-        with self._slots:
+        with self._small_slots if end - begin <= _SMALL else self._slots:
             return self._with_retries("read", key, RetryBudget(self._retry_seconds), receive)
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
@@ -259,9 +264,12 @@ class S3Store:
 
     def _with_retries(self, verb: str, key: str, budget: RetryBudget, action: Callable[[], T]) -> T:
         while True:
+            self.figures.count(verb)
             try:
                 return action()
             except CLIENT_ERRORS as error:
+                if is_throttled(error):
+                    self.figures.throttle(str(self))
                 if not (is_transient(error) and budget.wait()):
                     raise translated(error, verb, self._url(key), self._endpoint) from error
 

@@ -43,7 +43,7 @@ def fetch(
     moved: Moved = unobserved,
     cancelled: Callable[[], bool] = lambda: False,
     *,
-    downloads: int = 8,
+    downloads: int = 16,
     verified: Verified | None = None,
     partial: PartialFiles | None = None,
 ) -> Snapshot | None:

@@ -48,6 +48,9 @@ def document(config: StreamsConfig, state: ClientState, components: Components |
         "ready": readiness(state, components)[0],
         "peers": [] if assignment is None else sorted({it.endpoint for it in assignment.peers.values() if it.endpoint}),
         "outages": [] if components is None else list(_outages(config, components, clock)),
+        "objectStore": None
+        if components is None or components.stores.remote is None
+        else snapshot_status.request_figures(components.stores.remote, clock),
         "inProcessSeconds": None if components is None else round(components.hangs.longest, 1),
         "usualProcessSeconds": None if components is None else round(components.hangs.usual, 1),
         "hanging": [] if components is None else [_hang(it) for it in components.hangs.hanging[:_MOST_HANGS]],

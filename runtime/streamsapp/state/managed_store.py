@@ -84,8 +84,12 @@ class ManagedStore:
     @property
     def takes_packed(self) -> bool:
         """Says whether RocksDB gets the key of a changelog record, and its value as it is or behind its timestamp."""
-        plain = type(self.layout) is PlainLayout and type(self.format) in (PlainFormat, TimestampedFormat)
-        return plain and self.persistent
+        return self.takes_record_keys and type(self.format) in (PlainFormat, TimestampedFormat)
+
+    @property
+    def takes_record_keys(self) -> bool:
+        """Says whether an entry in RocksDB may have the key of a record, as it is."""
+        return type(self.layout) is PlainLayout and self.persistent
 
     @property
     def logged(self) -> bool:

@@ -72,6 +72,15 @@ class Persistence:
         """The times in which RocksDB took no writes."""
         return self._database.stalls
 
+    def bring(self, stores: Sequence[str], key: bytes) -> None:
+        """Reads the entries of a key, so that the blocks are here that have them."""
+        for store in stores:
+            self._database.get(self._stores[store].family, key)
+
+    def bring_no_more(self) -> None:
+        """The database is about to be closed: reads that wait for blocks end."""
+        self._database.bring_no_more()
+
     def engine(self, store: str) -> StoreEngine:
         return self._engines[store]
 

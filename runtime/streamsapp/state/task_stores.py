@@ -26,6 +26,7 @@ from streamsapp.state.commit_point import CommitPoint, Inputs, Standing
 from streamsapp.state.engine.backlog import SLICE_SIZE
 from streamsapp.state.engine.memory_engine import MemoryStore
 from streamsapp.state.engine.missing_blocks import MissingBlocks
+from streamsapp.state.engine.read_ahead import ReadAhead
 from streamsapp.state.engine.resources import StateResources
 from streamsapp.state.engine.rocksdb import remove
 from streamsapp.state.engine.segments import Segments
@@ -84,6 +85,8 @@ class TaskStores:
         self.views: Mapping[str, StoreView] = {
             name: store.view for name, store in self._managed.items() if store.view is not None
         }
+        #: Reads what waiting records need, while files of the database are not here.
+        self.read_ahead: ReadAhead | None = None
         self._persistence: Persistence | None = None
         #: Of stores in memory, as far as they were restored since they were opened.
         self._offsets: dict[str, int] = {}
@@ -133,6 +136,23 @@ class TaskStores:
                 store.open(MemoryStore(store.format), None)
             self._resources.store_opened()
         self._readers.open()
+        if missing is not None and (found := [each.name for each in persistent if each.takes_record_keys]):
+            self._begin_read_ahead(missing, found)
+
+    def _begin_read_ahead(self, missing: MissingBlocks, stores: Sequence[str]) -> None:
+        """Until all files are here, when nothing more is done per record."""
+
+        def read(key: bytes) -> None:
+            with self._readers.reading():
+                if (persistence := self._persistence) is not None:
+                    persistence.bring(stores, key)
+
+        def end() -> None:
+            if self.read_ahead is begun:
+                self.read_ahead = None
+
+        self.read_ahead = begun = ReadAhead(read, missing)
+        missing.when_whole(end)
 
     def changelog_offset(self, store: str) -> int | None:
         """Returns the offset to restore from, ``None`` if nothing is there. In-memory stores start over when opened."""
@@ -320,6 +340,9 @@ class TaskStores:
     def close(self) -> None:
         """Flushes the applied writes and gives the directory back; writes that were not applied are dropped. Queries
         end first."""
+        self.read_ahead = None
+        if self._persistence is not None:
+            self._persistence.bring_no_more()
         self._readers.close()
         for store in self._managed.values():
             if store.is_open:

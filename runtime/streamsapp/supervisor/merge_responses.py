@@ -5,6 +5,7 @@ Called on threads of the pod's HTTP server.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -43,6 +44,7 @@ def merge_status(application_id: str, pod: str, documents: Mapping[str, dict[str
         "ready": len(answered) == len(documents) and all(document.get("ready") for document in answered),
         "peers": sorted({peer for document in answered for peer in document.get("peers", ())}),
         "outages": list({each["name"]: each for document in answered for each in document.get("outages", ())}.values()),
+        "objectStore": _merge_requests([told for each in answered if (told := each.get("objectStore")) is not None]),
         "inProcessSeconds": max((each.get("inProcessSeconds") or 0.0 for each in answered), default=None),
         "usualProcessSeconds": max((each.get("usualProcessSeconds") or 0.0 for each in answered), default=None),
         "kafkaSecretChanged": any(each.get("kafkaSecretChanged") for each in answered),
@@ -59,6 +61,18 @@ def merge_status(application_id: str, pod: str, documents: Mapping[str, dict[str
             for name, document in documents.items()
         ],
     }
+
+
+def _merge_requests(told: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Adds up the requests of instances to their object store; ``None`` if none has one."""
+    if not told:
+        return None
+    requests: Counter[str] = Counter()
+    for each in told:
+        requests.update(each["requests"])
+    throttled_at = max((at for each in told if (at := each["throttledAt"]) is not None), default=None)
+    throttled = sum(each["throttled"] for each in told)
+    return {"requests": dict(requests), "throttled": throttled, "throttledAt": throttled_at}
 
 
 def merge_probes(reasons: Mapping[str, str | None]) -> tuple[bool, str]:

@@ -223,6 +223,8 @@ class StreamTask:
     def close_user_code(self) -> None:
         """Close processors and operators; buffered input is dropped."""
         self._group.clear()
+        if (ahead := self.stores.read_ahead) is not None:
+            ahead.clear()
         wired, empty = self._wired, WiredTopology()
         wired.close()
         self._wire_up(empty)
@@ -258,6 +260,9 @@ class StreamTask:
     def add_records(self, partition: TopicPartition, records: Sequence[InputRecord]) -> None:
         """Append a fetched batch to a partition's buffer (polling thread)."""
         self._group.add(partition, records)
+        if (ahead := self.stores.read_ahead) is not None:
+            queue = self._group.queues[partition]
+            ahead.add(records, lambda: queue.position)
 
     def reached_end(self, partition: TopicPartition) -> None:
         """The consumer has delivered everything the broker has of a partition (polling thread)."""

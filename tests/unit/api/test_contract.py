@@ -325,6 +325,7 @@ def test_a_runtime_that_was_not_started_shows_nothing_and_closes(runtime: Stream
         "ready": False,
         "peers": [],
         "outages": [],
+        "objectStore": None,
         "inProcessSeconds": None,
         "usualProcessSeconds": None,
         "hanging": [],

@@ -119,6 +119,17 @@ def test_what_is_refused_for_now_is_tried_again(server: Scripted, credentials: P
     assert [headers["if-none-match"] for _, headers in server.asked] == ["*"] * 3
 
 
+def test_every_try_is_counted_and_so_is_every_refusal_of_a_server_that_throttles(
+    server: Scripted, credentials: Path
+) -> None:
+    server.answers = [error(503, "SlowDown"), error(429, "TooManyRequests"), error(500, "InternalError")]
+    server.answers += [Answer(200, headers=ETAG), Answer(200, b"12", ETAG)]
+    store = store_at(server, credentials)
+    store.put_new("a", b"x")
+    assert store.read("a", 5) == b"12"
+    assert (store.figures.requests, store.figures.throttled) == ({"write": 4, "read": 1}, 2)
+
+
 def test_what_is_refused_for_too_long_is_told(server: Scripted, credentials: Path) -> None:
     server.answers = [error(503, "SlowDown")] * 9
     with pytest.raises(ObjectStoreError, match=r"cannot write s3://bucket/pre/a at http.*503 SlowDown: because"):

@@ -21,11 +21,13 @@ from memory_objects import MemoryObjects
 from snapshotting import CHANGELOG, IN, TIMEOUT, Heir, Owner, away
 from streamsapp import TaskId
 from streamsapp.errors import StateOutOfReachError, StateStoreError, TaskCorruptedError
+from streamsapp.record import RawRecord
 from streamsapp.remote import partial_files, pieces, snapshot_writer
 from streamsapp.remote.object_store import ObjectStoreError
-from streamsapp.runtime.remote_state import early_reads, restores
+from streamsapp.runtime.remote_state import early_reads, early_tasks
 from streamsapp.runtime.remote_state.early_reads import EarlyReads
 from streamsapp.runtime.remote_state.local_record import LocalState
+from streamsapp.runtime.remote_state.precedence import Precedence
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import StreamTask
 
@@ -55,7 +57,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partial_files, "_WORTH_LEAVING", 4096)
     monkeypatch.setattr(partial_files, "_MOST", 8 * 4096)
     monkeypatch.setattr(early_reads, "PAUSE", 0.01)
-    monkeypatch.setattr(restores, "PAUSE", 0.01)
+    monkeypatch.setattr(early_tasks, "PAUSE", 0.01)
 
 
 @pytest.fixture
@@ -92,7 +94,7 @@ def restored(heir: Heir) -> StreamTask:
 
 
 def early(heir: Heir) -> EarlyReads:
-    return heir.restores.early[TASK]
+    return heir.restores.early.reads[TASK]
 
 
 def wait_until(holds: Callable[[], object]) -> None:
@@ -237,7 +239,7 @@ def test_a_replica_waits_for_all_files(owner: Owner, heir: Heir, filling: thread
     heir.thread.thread.add(task)
     heir.passes_until(lambda: task.changelog_positions == {"s": 4})
 
-    assert TASK not in heir.restores.early
+    assert TASK not in heir.restores.early.reads
     assert [*task.stores.stores["s"].all()] == everything()
 
 
@@ -249,7 +251,7 @@ def test_a_snapshot_without_checksums_of_pieces_is_fetched_whole(
 
     store = restored(heir).stores.stores["s"]
 
-    assert TASK not in heir.restores.early
+    assert TASK not in heir.restores.early.reads
     assert [*store.all()] == everything()
 
 
@@ -381,14 +383,14 @@ def test_the_files_of_a_task_that_left_before_it_was_opened_are_not_filled(
     task = heir.thread.task()
     heir.thread.thread.add(task)
     heir.thread.thread._take_requests()
-    wait_until(lambda: TASK in heir.restores.early)
+    wait_until(lambda: TASK in heir.restores.early.reads)
     files = early(heir).files
 
     heir.restores.cancel(task)
     filling.set()
 
     assert files.closed
-    assert TASK not in heir.restores.early
+    assert TASK not in heir.restores.early.reads
     assert not files.fill()
 
 
@@ -426,3 +428,92 @@ def test_readers_of_every_kind_are_right_while_files_come_from_a_store_that_fail
     files = early(heir).files
     assert files.requests < 400
     assert heir.failures.empty()
+
+
+# ---- reading ahead -------------------------------------------------------------------------------------------------
+
+
+class SlowStore:
+    """Answers come when so many requests for parts of files wait together, or no more can come."""
+
+    def __init__(self, objects: MemoryObjects, together: int) -> None:
+        self.most = 0
+        self._together = together
+        self._waiting = 0
+        self._changed = threading.Condition()
+        objects.before = self._wait
+
+    def _wait(self, operation: str, name: str) -> None:
+        if operation != "read_range":
+            return
+        with self._changed:
+            self._waiting += 1
+            self.most = max(self.most, self._waiting)
+            self._changed.notify_all()
+            assert self._changed.wait_for(lambda: self.most >= self._together, TIMEOUT)
+            self._waiting -= 1
+
+
+def records_of(numbers: list[int], begin: int = 0) -> list[RawRecord]:
+    keys = [key(each).encode() for each in numbers]
+    return [RawRecord(IN.topic, IN.partition, begin + at, each, b"v", 0) for at, each in enumerate(keys)]
+
+
+def test_what_waiting_records_need_comes_side_by_side(
+    owner: Owner, heir: Heir, objects: MemoryObjects, filling: threading.Event
+) -> None:
+    publish(owner)
+    task = restored(heir)
+    slow = SlowStore(objects, together=12)
+    numbers = random.Random(1).sample(range(KEYS), 200)
+
+    assert task.stores.read_ahead is not None
+    task.stores.read_ahead.add(records_of(numbers), lambda: None)
+
+    wait_until(lambda: slow.most >= 12)
+    wait_until(lambda: task.stores.read_ahead is None or not task.stores.read_ahead.waits)
+    before = early(heir).files.reads
+    store = task.stores.stores["s"]
+    assert [store.get(key(each)) for each in numbers] == [value(each) if each % 100 else None for each in numbers]
+    assert early(heir).files.reads == before
+
+
+def test_nothing_is_read_ahead_once_all_files_are_here(owner: Owner, heir: Heir, filling: threading.Event) -> None:
+    publish(owner)
+    task = restored(heir)
+    assert task.stores.read_ahead is not None
+
+    filling.set()
+    heir.passes_until(lambda: all_here(heir))
+
+    wait_until(lambda: task.stores.read_ahead is None)
+
+
+def test_a_task_that_is_closed_does_not_wait_for_what_is_read_ahead_or_by_a_query(
+    owner: Owner, heir: Heir, objects: MemoryObjects, filling: threading.Event
+) -> None:
+    publish(owner)
+    task = restored(heir)
+    objects.before = away
+    assert task.stores.read_ahead is not None
+    task.stores.read_ahead.add(records_of(list(range(100))), lambda: None)
+    wait_until(lambda: objects.asked("read_range"))
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(task.stores.close).result(TIMEOUT / 3)
+
+    task.stores.wipe()
+
+
+def test_files_are_filled_by_one_thread_at_a_time_while_many_reads_wait() -> None:
+    precedence = Precedence(fillers=4)
+    assert [precedence.begin_filling() for _ in range(5)] == [True] * 4 + [False]
+    for _ in range(4):
+        precedence.end_filling()
+    with precedence.reading(), precedence.reading():
+        assert [precedence.begin_filling() for _ in range(3)] == [True, True, False]
+        for _ in range(2):
+            precedence.end_filling()
+        with precedence.reading(), precedence.reading(), precedence.reading():
+            assert [precedence.begin_filling() for _ in range(2)] == [True, False]
+            precedence.end_filling()
+    assert precedence.begin_filling()

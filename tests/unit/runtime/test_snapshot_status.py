@@ -13,6 +13,8 @@ import pytest
 from memory_objects import MemoryObjects
 from snapshotting import TIMEOUT, Owner
 from streamsapp.errors import ConfigError
+from streamsapp.remote.request_figures import RequestFigures
+from streamsapp.remote.snapshot import timestamp
 from streamsapp.remote.transfer_rates import MeasuredRate
 from streamsapp.runtime.directory_lock import DirectoryLock
 from streamsapp.runtime.remote_state import snapshot_status
@@ -26,8 +28,9 @@ class Remote:
 
     def __init__(self, owner: Owner) -> None:
         self.owner = owner
+        self.requests = RequestFigures()
         self.rates = RestoreRates(MeasuredRate(), MeasuredRate())
-        self.restores = SimpleNamespace(snapshots={}, timings={}, early={}, bytes_downloaded=7)
+        self.restores = SimpleNamespace(snapshots={}, timings={}, early=SimpleNamespace(reads={}), bytes_downloaded=7)
         self.snapshots = SimpleNamespace(of=self._of, tasks={owner.task.id: owner.snapshots})
 
     def _of(self, task_id: object) -> object:
@@ -107,13 +110,40 @@ def test_what_a_restore_took_is_shown_beside(remote: Remote) -> None:
 
 def test_what_is_still_to_come_of_a_task_that_runs_is_shown(remote: Remote) -> None:
     files = SimpleNamespace(missing_bytes=1_000, requests=12, reads=3)
-    remote.restores.early[remote.owner.task.id] = SimpleNamespace(files=files)
+    remote.restores.early.reads[remote.owner.task.id] = SimpleNamespace(files=files)
 
     assert remote.restore() == {"predictedSeconds": None, "missingBytes": 1_000, "requests": 12, "readsThatWaited": 3}
     found = remote.samples()
     assert found["kafka_stream_task_snapshot_missing_bytes"] == 1_000
     assert found["kafka_stream_task_snapshot_requests_total"] == 12
     assert found["kafka_stream_task_snapshot_waiting_reads_total"] == 3
+
+
+def test_requests_to_the_object_store_are_shown_and_how_many_it_refused(
+    remote: Remote, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = remote.owner.clock
+    assert snapshot_status.request_figures(cast(Any, remote), clock) == {
+        "requests": {},
+        "throttled": 0,
+        "throttledAt": None,
+    }
+    for verb in ("read", "read", "list"):
+        remote.requests.count(verb)
+    remote.requests.throttle("s3://bucket/p")
+    remote.requests.throttle("s3://bucket/p")
+
+    told = snapshot_status.request_figures(cast(Any, remote), clock)
+    assert told is not None
+    assert (told["requests"], told["throttled"]) == ({"read": 2, "list": 1}, 2)
+    assert told["throttledAt"] <= timestamp(clock.now_ms())
+    counted = list(snapshot_status.samples(cast(Any, remote), clock.now_ms()))
+    assert {each.labels["operation"]: each.value for each in counted if "object_store_requests" in each.name} == {
+        "read": 2,
+        "list": 1,
+    }
+    assert remote.samples()["kafka_stream_object_store_throttled_requests_total"] == 2
+    assert caplog.text.count("s3://bucket/p refuses requests for a while") == 1
 
 
 def test_snapshots_are_counted_and_grow_old(remote: Remote) -> None:

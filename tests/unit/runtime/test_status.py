@@ -90,6 +90,7 @@ def test_an_instance_that_was_not_started_has_no_tasks() -> None:
         "ready": False,
         "peers": [],
         "outages": [],
+        "objectStore": None,
         "inProcessSeconds": None,
         "usualProcessSeconds": None,
         "hanging": [],
@@ -167,7 +168,7 @@ def test_what_cannot_be_reached_is_named_with_since_when_and_why() -> None:
     components.life.refused = True
     components.life.outage = (0.5, "no broker\nanswers " + "x" * 1_000)
     away, well = SimpleNamespace(outage=(1.0, "the bucket is away")), SimpleNamespace(outage=None)
-    components.stores.remote = SimpleNamespace(snapshots=away, restores=well)
+    components.stores.remote = SimpleNamespace(snapshots=away, restores=well, requests=None)
     kafka, store = status.document(
         config(client_id="pod-1", remote_state=RemoteStateConfig(url="s3://bucket/prefix")),
         ClientState.RUNNING,
@@ -190,7 +191,9 @@ def test_what_cannot_be_reached_is_named_with_since_when_and_why() -> None:
 def test_an_object_store_that_a_restore_cannot_reach_is_named_too(snapshots: tuple[float, str] | None) -> None:
     components = Parts()
     components.stores.remote = SimpleNamespace(
-        snapshots=SimpleNamespace(outage=snapshots), restores=SimpleNamespace(outage=(1.0, "the bucket is away"))
+        snapshots=SimpleNamespace(outage=snapshots),
+        restores=SimpleNamespace(outage=(1.0, "the bucket is away")),
+        requests=None,
     )
     (store,) = status.document(
         config(client_id="pod-1", remote_state=RemoteStateConfig(url="s3://bucket/prefix")),

@@ -31,6 +31,9 @@ class Blocks:
         self.missing -= found
         return bool(found)
 
+    def soon(self, work: Callable[[], None]) -> None:
+        work()
+
     def when_whole(self, act: Callable[[], None]) -> None:
         self.come.append(act)
 

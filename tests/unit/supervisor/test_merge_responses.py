@@ -42,6 +42,19 @@ def test_the_status_of_a_pod_has_the_tasks_of_all_and_the_worst_state() -> None:
     assert not merge_status("app", "p", {"p-0": document("RUNNING", 4), "p-1": None})["ready"]
 
 
+def test_the_requests_of_all_instances_to_the_object_store_are_added_up() -> None:
+    first = {"requests": {"read": 3, "list": 1}, "throttled": 2, "throttledAt": "2026-01-01T00:00:00.000Z"}
+    second = {"requests": {"read": 4}, "throttled": 0, "throttledAt": None}
+    instances = (document("RUNNING", 4) | {"objectStore": told} for told in (first, second, None))
+    joined = merge_status("app", "p", dict(zip(("p-0", "p-1", "p-2"), instances, strict=True)))
+    assert joined["objectStore"] == {
+        "requests": {"read": 7, "list": 1},
+        "throttled": 2,
+        "throttledAt": "2026-01-01T00:00:00.000Z",
+    }
+    assert merge_status("app", "p", {"p-0": document("RUNNING", 4)})["objectStore"] is None
+
+
 def test_a_pod_has_an_old_secret_as_long_as_one_of_its_instances_has() -> None:
     old, new = (document("RUNNING", 4) | {"kafkaSecretChanged": changed} for changed in (True, False))
     assert merge_status("app", "p", {"p-0": new, "p-1": old})["kafkaSecretChanged"] is True

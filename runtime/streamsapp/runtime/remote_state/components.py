@@ -45,6 +45,8 @@ class RemoteState:
         made of."""
         config, clock = context.config, context.clock
         remote = RemoteStore(open_store(remote_config), config.application_id, remote_config)
+        #: Of all requests of this instance to its object store; read by status and metrics.
+        self.requests = remote.objects.figures
         self.rates = RestoreRates(MeasuredRate(), replay)
         self._stopped = threading.Event()
         limit = remote_config.upload_bytes_per_second
@@ -68,14 +70,15 @@ class RemoteState:
 
     @property
     def threads(self) -> list[threading.Thread]:
-        """All of them."""
-        return [*self.snapshots.threads, *self.restores.workers.threads]
+        """All of them but those that are not needed yet."""
+        return [*self.snapshots.threads, *self.restores.workers.threads, *self.restores.early.readers.running]
 
     def stop(self, deadline: Deadline) -> None:
         """Transfers break off, and the threads return. One that hangs is not waited for: it holds nothing up."""
         self._stopped.set()
         self.snapshots.stop()
         self.restores.workers.stop()
+        self.restores.early.readers.stop()
         until = time.monotonic() + deadline.left(_END, part=0.5)
         for thread in self.threads:
             thread.join(max(0.0, until - time.monotonic()))

@@ -17,20 +17,29 @@ from streamsapp.errors import StateOutOfReachError, StateStoreError, StreamsErro
 from streamsapp.record import TaskId
 from streamsapp.remote.object_store import ObjectDamagedError, ObjectMissingError, ObjectStoreError
 from streamsapp.remote.partial_files import PartialFiles
+from streamsapp.runtime.remote_state.precedence import Precedence
+from streamsapp.runtime.remote_state.priority_thread_pool import PriorityThreadPool, WorkItem
 from streamsapp.runtime.remote_state.restore_progress import PAUSE, STALL_TIMEOUT
 from streamsapp.state.engine.missing_blocks import Block
 
 #: Blocks that one read has brought at the same time.
 _TOGETHER = 8
+#: Seconds for which files are not filled while reads wait, before it is looked again whether they do.
+_LET_READ = 0.02
 
 
 class EarlyReads:
     """Brings the blocks of one task's database, and knows how to go on where that fails: a ``MissingBlocks``."""
 
-    def __init__(self, task_id: TaskId, files: PartialFiles, clock: Clock) -> None:
+    def __init__(
+        self, task_id: TaskId, files: PartialFiles, clock: Clock, readers: PriorityThreadPool, precedence: Precedence
+    ) -> None:
+        """``readers`` and ``precedence`` are those of all tasks of the instance."""
         self.task_id = task_id
         self.files = files
         self._clock = clock
+        self._readers = readers
+        self._precedence = precedence
         self._closed = threading.Event()
         self._given_up = threading.Lock()
         self._told_at = -math.inf
@@ -41,6 +50,10 @@ class EarlyReads:
         with ThreadPoolExecutor(min(_TOGETHER, len(blocks)), "early-reads") as pool:
             return any(list(pool.map(self._bring, blocks)))
 
+    def soon(self, work: Callable[[], None]) -> None:
+        self._readers.start()
+        self._readers.submit(WorkItem(lambda _: work()), 0)
+
     def when_whole(self, act: Callable[[], None]) -> None:
         self.files.when_whole(act)
 
@@ -49,14 +62,19 @@ class EarlyReads:
         self.files.close()
 
     def fill(self) -> bool:
-        """Bring some of what is missing; whether there may be more. Raises ``TaskCorruptedError`` where the task cannot
-        go on, and ``StreamsError`` for what may pass."""
+        """Bring some of what is missing, unless reads wait; whether there may be more. Raises ``TaskCorruptedError``
+        where the task cannot go on, and ``StreamsError`` for what may pass."""
+        if not self._precedence.begin_filling():
+            self.pause(_LET_READ)
+            return not self._closed.is_set()
         try:
             return not self._given_up.locked() and self.files.fill()
         except Exception as error:
             if self._closed.is_set():
                 return False
             raise self._explained(error) from error
+        finally:
+            self._precedence.end_filling()
 
     def give_up(self) -> bool:
         """The rest does not come any more; whether no other thread has found that out before."""
@@ -75,6 +93,10 @@ class EarlyReads:
         self._closed.wait(seconds)
 
     def _bring(self, block: Block) -> bool:
+        with self._precedence.reading():
+            return self._brought(block)
+
+    def _brought(self, block: Block) -> bool:
         began = self._clock.monotonic()
         while True:
             try:

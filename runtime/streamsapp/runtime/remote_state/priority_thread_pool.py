@@ -70,12 +70,30 @@ class PriorityThreadPool:
 
     def __init__(self, name: str, number: int, failures: SimpleQueue[ThreadFailure]) -> None:
         """``failures`` gets what an item reports after the thread that submitted it has gone on."""
+        self._name = name
         self._failures = failures
         self._queue: PriorityQueue[tuple[int, int, WorkItem | None]] = PriorityQueue()
         self._order = count()
+        self._starting = threading.Lock()
         self.threads = [
             threading.Thread(target=self._work, name=f"{name}-{each}", daemon=True) for each in range(1, number + 1)
         ]
+
+    def beside(self, name: str, number: int) -> PriorityThreadPool:
+        """Returns another pool, whose failures are reported as those of this one."""
+        return PriorityThreadPool(f"{self._name}-{name}", number, self._failures)
+
+    def start(self) -> None:
+        """Starts the threads, unless they run."""
+        with self._starting:
+            for thread in self.threads:
+                if thread.ident is None:
+                    thread.start()
+
+    @property
+    def running(self) -> list[threading.Thread]:
+        """The threads that were started."""
+        return [thread for thread in self.threads if thread.ident is not None]
 
     def submit(self, item: WorkItem, priority: int) -> None:
         """Have an item done; one with a lower priority is done sooner. An item that waits already may be submitted

@@ -16,7 +16,7 @@ import msgspec
 from confluent_kafka import KafkaException
 
 from streamsapp.clock import Clock
-from streamsapp.errors import StreamsError, TaskCorruptedError
+from streamsapp.errors import StreamsError
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.manifest_chain import ManifestChain
 from streamsapp.remote.object_store import ObjectStoreError
@@ -29,10 +29,11 @@ from streamsapp.runtime.remote_state import restore_progress
 from streamsapp.runtime.remote_state.changelog_facts import ChangelogFacts, ChangelogGap, ChangelogInspector
 from streamsapp.runtime.remote_state.damaged_files import DamagedFiles
 from streamsapp.runtime.remote_state.early_reads import EarlyReads
+from streamsapp.runtime.remote_state.early_tasks import EarlyTasks
 from streamsapp.runtime.remote_state.local_record import LocalRecord, LocalState
 from streamsapp.runtime.remote_state.priority_thread_pool import PriorityThreadPool, WorkItem
 from streamsapp.runtime.remote_state.remote_store import RemoteStore
-from streamsapp.runtime.remote_state.restore_progress import PAUSE, RestoreProgress, StoreOutage
+from streamsapp.runtime.remote_state.restore_progress import RestoreProgress, StoreOutage
 from streamsapp.runtime.remote_state.restore_time import RestoreRates, RestoreTiming
 from streamsapp.runtime.snapshot_content import unknown_changelogs
 from streamsapp.tasks.states import TaskRole
@@ -47,9 +48,7 @@ _Asked: TypeAlias = tuple[int, Snapshot | None] | ObjectStoreError
 #: Tasks whose directories are prepared at the same time.
 THREADS = 4
 
-_FOR_ACTIVE, _FOR_REPLICA, _TO_FILL = 0, 1, 2
-#: Seconds for which a thread fills the files of one task, before others get their turn.
-_FILLING = 1.0
+_FOR_ACTIVE, _FOR_REPLICA = 0, 1
 
 
 class Restores:
@@ -82,8 +81,8 @@ class Restores:
         #: The last restore of each task; read by status and metrics.
         self.timings: dict[TaskId, RestoreTiming] = {}
         self.bytes_downloaded = 0
-        #: Tasks that began before all files of their snapshot were here; read by status and metrics.
-        self.early: dict[TaskId, EarlyReads] = {}
+        #: Tasks that began before all files of their snapshot were here.
+        self.early = EarlyTasks(workers, clock, self._outage)
 
     @property
     def outage(self) -> tuple[float, str] | None:
@@ -102,7 +101,7 @@ class Restores:
         if not (task.plan.has_snapshots(task.stores) or task.role is TaskRole.ACTIVE):
             return False
         self.snapshots.pop(task.id, None)
-        self._end_early(task.id)
+        self.early.end(task.id)
         prepare = self._prepare if task.plan.has_snapshots(task.stores) else self._look_for_inputs
         item = WorkItem(partial(self._run, prepare, task, done), after=self._items.get(task.id))
         self._items[task.id] = item
@@ -114,12 +113,7 @@ class Restores:
 
     def cancel(self, task: StreamTask) -> None:
         self._items[task.id].cancel()
-        self._end_early(task.id)
-
-    def _end_early(self, task_id: TaskId) -> None:
-        """The files that a task began with are not filled any more."""
-        if (early := self.early.pop(task_id, None)) is not None:
-            early.close()
+        self.early.end(task.id)
 
     def complete(self, task: StreamTask) -> None:
         timing = self.timings.get(task.id)
@@ -160,28 +154,7 @@ class Restores:
         if not item.cancelled.is_set():
             done(prepared)
             if isinstance(prepared.missing, EarlyReads):
-                for _ in range(THREADS):
-                    self._fill_soon(prepared.missing)
-
-    def _fill_soon(self, early: EarlyReads) -> None:
-        """Once no task waits to be prepared: then for a moment each, so that all tasks' files come."""
-        self.workers.submit(WorkItem(lambda _: self._fill(early)), _TO_FILL)
-
-    def _fill(self, early: EarlyReads) -> None:
-        until, more = self._clock.monotonic() + _FILLING, True
-        try:
-            while more and self._clock.monotonic() < until:
-                more = self._outage.observed(early.fill)
-        except Exception as error:
-            if isinstance(error, TaskCorruptedError) or not isinstance(error, StreamsError):
-                if early.give_up():
-                    self.workers.failed(early.task_id, error)
-                return
-            if early.is_worth_telling():
-                log.warning("task %s: its files do not come, it goes on with what it has: %s", early.task_id, error)
-            early.pause(PAUSE)
-        if more:
-            self._fill_soon(early)
+                self.early.fill(prepared.missing)
 
     def _look_for_inputs(self, task: StreamTask, item: WorkItem) -> PreparedDirectory:
         """The group knows them, too, as long as it exists, so that no task waits for an object store that is away."""
@@ -207,7 +180,7 @@ class Restores:
         else:
             local.remove_database()
             found = self._fetch(chain, task, facts, local.directory, item)
-            early = self.early.get(task.id)
+            early = self.early.reads.get(task.id)
             if isinstance(found, Snapshot):
                 record, unknown = LocalRecord().at(found), None
             else:
@@ -292,7 +265,7 @@ class Restores:
                 self._changelogs.refuse_gaps(gaps, task)
             return found
         if files is not None and files.missing_bytes:
-            self.early[task.id] = EarlyReads(task.id, files, self._clock)
+            self.early.begin(task.id, files)
         self._note(found, task, progress, files)
         return found
 

@@ -5,9 +5,11 @@ Called on the HTTP server's threads: reads what the snapshot threads publish as 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from streamsapp.clock import Clock
 from streamsapp.metrics.samples import Sample, counter, gauge
 from streamsapp.record import TaskId
 from streamsapp.remote.snapshot import Snapshot, milliseconds, timestamp
@@ -58,7 +60,7 @@ def restore_figures(remote: RemoteState, task: StreamTask, known: KnownSnapshot 
         figures["observedSeconds"] = _rounded(timing.observed_seconds)
         figures["downloadedBytes"] = timing.moved_bytes
         figures["totalBytes"] = timing.total_bytes
-    if (early := remote.restores.early.get(task.id)) is not None:
+    if (early := remote.restores.early.reads.get(task.id)) is not None:
         figures["missingBytes"] = early.files.missing_bytes
         figures["requests"] = early.files.requests
         figures["readsThatWaited"] = early.files.reads
@@ -80,10 +82,26 @@ def _rounded(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 3)
 
 
+def request_figures(remote: RemoteState, clock: Clock) -> dict[str, Any] | None:
+    """The requests to the object store since the start; ``None`` where it is a folder."""
+    if (figures := remote.requests) is None:
+        return None
+    at = figures.throttled_at
+    return {
+        "requests": dict(figures.requests),
+        "throttled": figures.throttled,
+        "throttledAt": None if at is None else timestamp(clock.now_ms() - int(1000 * (time.monotonic() - at))),
+    }
+
+
 def samples(remote: RemoteState, now_ms: int) -> Iterator[Sample]:
     """All measurements of remote state."""
     for task_id, it in remote.snapshots.tasks.items():
         yield from _task_samples(task_id, it, now_ms)
+    if (figures := remote.requests) is not None:
+        for verb, number in dict(figures.requests).items():
+            yield counter("stream-metrics", "object-store-requests", number, operation=verb)
+        yield counter("stream-metrics", "object-store-throttled-requests", figures.throttled)
     yield counter("stream-metrics", "snapshot-downloaded-bytes", remote.restores.bytes_downloaded)
     for name, rate in (("bytes", remote.rates.download), ("records", remote.rates.replay)):
         if (per_second := rate.per_second) is not None:
@@ -92,7 +110,7 @@ def samples(remote: RemoteState, now_ms: int) -> Iterator[Sample]:
         for name, seconds in (("predicted", timing.predicted), ("observed", timing.observed_seconds)):
             if seconds is not None:
                 yield gauge(_GROUP, f"restore-{name}-seconds", seconds, task_id=str(task_id))
-    for task_id, early in list(remote.restores.early.items()):
+    for task_id, early in list(remote.restores.early.reads.items()):
         yield gauge(_GROUP, "snapshot-missing-bytes", early.files.missing_bytes, task_id=str(task_id))
         yield counter(_GROUP, "snapshot-requests", early.files.requests, task_id=str(task_id))
         yield counter(_GROUP, "snapshot-waiting-reads", early.files.reads, task_id=str(task_id))

@@ -40,6 +40,10 @@ class MissingBlocks(Protocol):
         """Have these blocks here; whether any of them was missing. Raises a ``StreamsError`` if that cannot be."""
         ...
 
+    def soon(self, work: Callable[[], None]) -> None:
+        """``work``, which may wait for blocks, is done on a thread for such work."""
+        ...
+
     def when_whole(self, act: Callable[[], None]) -> None:
         """``act`` is called, on any thread, once all files are whole."""
         ...

@@ -252,12 +252,16 @@ class TaskDatabase:
             path.parent.mkdir(parents=True, exist_ok=True)
             Checkpoint(self._db).create_checkpoint(str(path))
 
-    def close(self) -> None:
-        """Flushes and gives the directory back, also if the flush fails; that error is raised at the end."""
+    def bring_no_more(self) -> None:
+        """Blocks that are missing are not brought any more, and reads that wait for one end."""
         if self._missing is not None:
             self._missing.close()
             with self._write_lock:
                 self._closed = True
+
+    def close(self) -> None:
+        """Flushes and gives the directory back, also if the flush fails; that error is raised at the end."""
+        self.bring_no_more()
         for scan in list(self._scans):  # they hold the database open
             scan.close()
         try:
