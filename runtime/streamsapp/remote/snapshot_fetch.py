@@ -46,6 +46,7 @@ def fetch(
     downloads: int = 16,
     verified: Verified | None = None,
     partial: PartialFiles | None = None,
+    promised: Callable[[], int] = lambda: 0,
 ) -> Snapshot | None:
     """Leave the files of the newest usable snapshot in ``<directory>/rocksdb``, instead of the files that are there.
 
@@ -53,8 +54,11 @@ def fetch(
     database that was there, if any, is untouched. The object store's errors come through when it is out of reach. A
     caller that gave ``verified``, empty at first, may call again with it then: files that are there are not downloaded
     once more. With ``partial`` large tables are left to it: the database can be opened with what is here.
+
+    ``promised`` returns the bytes that files of other tasks on this disk will still take. Raises ``StateStoreError``
+    before anything is downloaded where the snapshot does not fit beside them.
     """
-    files = _Downloads(chain, moved, cancelled, {} if verified is None else verified, downloads, partial)
+    files = _Downloads(chain, moved, cancelled, {} if verified is None else verified, downloads, partial, promised)
     return _Fetch(chain, directory, acceptable, limit, files, may_go_on=verified is not None).run()
 
 
@@ -77,6 +81,7 @@ class _Downloads:
         verified: Verified,
         number: int,
         partial: PartialFiles | None,
+        promised: Callable[[], int],
     ) -> None:
         """``verified``: files of a snapshot that was given up, as the previous snapshot has most of them too."""
         self.partial = partial
@@ -85,6 +90,20 @@ class _Downloads:
         self._cancelled = cancelled
         self.verified = verified
         self._number = number
+        self._promised = promised
+
+    def refuse_without_room(self, snapshot: Snapshot, directory: Path) -> None:
+        """Raises ``StateStoreError`` where the files do not fit on the disk. The changelog is no way out, as the state
+        that is in it needs the same room."""
+        needed, promised, usage = self.missing_bytes(snapshot.files), self._promised(), shutil.disk_usage(directory)
+        if (lacking := needed + promised - usage.free) <= 0:
+            return
+        others = f", of which files of its other tasks will take {promised}" if promised else ""
+        raise StateStoreError(
+            f"the state of task {snapshot.task} needs {needed} bytes, and the disk of {directory} has {usage.free} "
+            f"free{others}: {lacking} bytes are missing. Give the state a volume of {usage.total + lacking} bytes at "
+            "least, and a tenth more for merging files, or run more instances, so that each has fewer tasks"
+        )
 
     def missing_bytes(self, files: Iterable[SnapshotFile]) -> int:
         """The bytes of files that are still to be brought."""
@@ -210,10 +229,7 @@ class _Fetch:
             raise SnapshotInvalidError(reason)
         if snapshot.total_bytes > self._limit:
             raise SnapshotInvalidError(f"it has {snapshot.total_bytes} bytes, at most {self._limit} are allowed")
-        free = shutil.disk_usage(self._directory).free
-        needed = self._downloads.missing_bytes(snapshot.files)
-        if needed > free:
-            raise SnapshotInvalidError(f"it needs {needed} bytes, the disk has {free} free")
+        self._downloads.refuse_without_room(snapshot, self._directory)
 
     def _download(self, snapshot: Snapshot, part: Path, newest: int) -> None:
         part.mkdir(exist_ok=True)  # by this call: leftovers of others are gone

@@ -167,7 +167,7 @@ def test_the_disk_is_full_and_the_next_start_finds_room(
 
     assert "No space left" in caplog.text
     assert "free or enlarge the disk" in caplog.text
-    goes_on(remote, serves_early(remote), may_fill)
+    goes_on(remote, remote.start(), may_fill)
 
 
 def test_the_process_is_killed_and_starts_again(
@@ -184,4 +184,4 @@ def test_the_process_is_killed_and_starts_again(
     database = Path(config.state_dir) / remote.application_id / "0_0" / "rocksdb"
     assert (database / INCOMPLETE).exists()
     proxy.throttles = never
-    goes_on(remote, serves_early(remote), may_fill)
+    goes_on(remote, remote.start(), may_fill)

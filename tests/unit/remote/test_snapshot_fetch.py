@@ -45,10 +45,12 @@ class World(NamedTuple):
         moved: Moved = unobserved,
         cancelled: Callable[[], bool] = lambda: False,
         verified: Verified | None = None,
+        promised: Callable[[], int] = lambda: 0,
     ) -> Snapshot | None:
         return fetch(
-            chain_of(self.objects), self.task, acceptable, limit, moved, cancelled, downloads=3, verified=verified
-        )
+            chain_of(self.objects), self.task, acceptable, limit, moved, cancelled,
+            downloads=3, verified=verified, promised=promised,
+        )  # fmt: skip
 
     def key(self, snapshot: Snapshot, name: str) -> str:
         (file,) = [file for file in snapshot.files if file.name == name]
@@ -251,18 +253,29 @@ def test_nothing_is_downloaded_of_a_snapshot_that_is_too_large(world: World, war
     assert f"it has {world.newer.total_bytes} bytes, at most 10 are allowed" in " ".join(warnings())
 
 
-def test_nothing_is_downloaded_that_does_not_fit_on_the_disk(
-    world: World, warnings: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    usage = shutil.disk_usage(world.task.parent)._replace(free=100)
+def test_nothing_is_downloaded_that_does_not_fit_on_the_disk(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage(world.task.parent)._replace(total=10_000, free=100)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    needed = world.newer.total_bytes
+
+    with pytest.raises(StateStoreError) as raised:
+        world.fetch()
+
+    told = str(raised.value)
+    assert f"needs {needed} bytes, and the disk of {world.task} has 100 free: {needed - 100} bytes are missing" in told
+    assert f"a volume of {10_000 + needed - 100} bytes at least" in told
+    assert "run more instances" in told
+    assert world.objects.asked("download") == []
+
+
+def test_room_that_files_of_other_tasks_will_take_is_not_free(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    needed = world.newer.total_bytes
+    usage = shutil.disk_usage(world.task.parent)._replace(free=needed + 1_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
 
-    assert world.fetch() is None
-
-    assert world.objects.asked("download") == []
-    assert [warning.partition("the disk has ")[2] for warning in warnings()] == [
-        "100 free; the one before is tried"
-    ] * 2
+    with pytest.raises(StateStoreError, match="free, of which files of its other tasks will take 1001: 1 bytes are"):
+        world.fetch(promised=lambda: 1_001)
+    assert world.fetch(promised=lambda: 1_000) == world.newer
 
 
 def test_a_snapshot_that_is_not_acceptable_is_passed_over_and_told_with_the_reason(

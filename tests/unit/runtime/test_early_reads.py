@@ -27,7 +27,6 @@ from streamsapp.remote.object_store import ObjectStoreError
 from streamsapp.runtime.remote_state import early_reads, early_tasks
 from streamsapp.runtime.remote_state.early_reads import EarlyReads
 from streamsapp.runtime.remote_state.local_record import LocalState
-from streamsapp.runtime.remote_state.precedence import Precedence
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import StreamTask
 
@@ -476,17 +475,8 @@ def test_what_waiting_records_need_comes_side_by_side(
     store = task.stores.stores["s"]
     assert [store.get(key(each)) for each in numbers] == [value(each) if each % 100 else None for each in numbers]
     assert early(heir).files.reads == before
-
-
-def test_nothing_is_read_ahead_once_all_files_are_here(owner: Owner, heir: Heir, filling: threading.Event) -> None:
-    publish(owner)
-    task = restored(heir)
-    assert task.stores.read_ahead is not None
-
     filling.set()
-    heir.passes_until(lambda: all_here(heir))
-
-    wait_until(lambda: task.stores.read_ahead is None)
+    wait_until(lambda: all_here(heir) and task.stores.read_ahead is None)
 
 
 def test_a_task_that_is_closed_does_not_wait_for_what_is_read_ahead_or_by_a_query(
@@ -502,18 +492,3 @@ def test_a_task_that_is_closed_does_not_wait_for_what_is_read_ahead_or_by_a_quer
         threads.submit(task.stores.close).result(TIMEOUT / 3)
 
     task.stores.wipe()
-
-
-def test_files_are_filled_by_one_thread_at_a_time_while_many_reads_wait() -> None:
-    precedence = Precedence(fillers=4)
-    assert [precedence.begin_filling() for _ in range(5)] == [True] * 4 + [False]
-    for _ in range(4):
-        precedence.end_filling()
-    with precedence.reading(), precedence.reading():
-        assert [precedence.begin_filling() for _ in range(3)] == [True, True, False]
-        for _ in range(2):
-            precedence.end_filling()
-        with precedence.reading(), precedence.reading(), precedence.reading():
-            assert [precedence.begin_filling() for _ in range(2)] == [True, False]
-            precedence.end_filling()
-    assert precedence.begin_filling()

@@ -297,7 +297,7 @@ class Restores:
                 progress.begin_try(len(verified))
                 return fetch(
                     chain, directory, objection, limit, progress.moved, item.cancelled.is_set,
-                    verified=verified, partial=files,
+                    verified=verified, partial=files, promised=lambda: self.early.missing_bytes,
                 )  # fmt: skip
             except ObjectStoreError as error:
                 if item.cancelled.is_set():
