@@ -13,14 +13,19 @@ from streamsapp.plain_text import plain_text
 from streamsapp.state.api import StoreBuilder
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+#: A placeholder that was not filled in, or a function that an f-string has turned into text.
+_TEMPLATE = re.compile(r"[{}<>]|%[a-z(]")
+_BY_RECORD = "; give a function for a name that depends on the record: to(lambda key, value, metadata: f'orders-{key}')"
 
 
 def topic_name(user: str, topic: object) -> str:
     """Returns the name of a topic as text; raises for what Kafka refuses as one."""
     name = plain_text(topic)
     if not _is_name(name):
+        by_record = user == "to" and isinstance(name, str) and _TEMPLATE.search(name)
         raise TopologyError(
             f"{user}: {topic!r:.300} is not the name of a topic; use 1 to 249 ASCII letters, digits, '.', '_' and '-'"
+            f"{_BY_RECORD if by_record else ''}"
         )
     return str(name)
 

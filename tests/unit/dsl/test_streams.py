@@ -233,3 +233,12 @@ def test_a_joiner_of_arguments_that_no_join_has_is_refused() -> None:
         stream.join(table, lambda a, b, c, d: a)
     with pytest.raises(TopologyError, match=r"or \(key, value, row\) or \(key, row_key, value, row\)"):
         stream.join(rates, lambda key, value: key, 7)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("name", ["orders-{key}", "orders-%s", f"orders-{str.upper}"])
+def test_a_topic_that_depends_on_the_record_is_refused_with_the_way_to_write_it(name: str) -> None:
+    with pytest.raises(TopologyError, match=r"to: .* is not the name of a topic; .*; give a function for a name"):
+        run(lambda s: s.to(name), [])
+    with pytest.raises(TopologyError) as raised:
+        run(lambda s: s.to("a b"), [])
+    assert "give a function" not in str(raised.value)
