@@ -48,6 +48,7 @@ def send(producer: BatchProducer, records: list[OutputRecord], refused: list[Any
     while left:
         assert not producer._sender.failed, producer.take_failures()
         left = producer.send(left, note)
+    producer.poll(0)
 
 
 def pass_time(producer: BatchProducer, seconds: float) -> None:

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException
 from streamsapp import ProcessorContext, Record, Serdes, Stores, TopicPartition, Topology
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.outgoing import ChangelogSlice, OutputRecord
-from streamsapp.runtime.commit import Commit
+from streamsapp.runtime.commit import Commit, Late
 from streamsapp.runtime.processing import ProcessingThread
 from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.tasks.scheduler import MostBufferedFirst
@@ -147,9 +147,12 @@ class Instance:
             if not self.tasks.resting:
                 self.worker._run_once()
 
-    def commit(self) -> Commit:
-        producer = cast(Any, self.producer)
-        return Commit(self.tasks, self.collector, producer, cast(Any, self.gate), self.clock, GIVE_UP_AFTER)
+    def commit(self, late: Late | None = None) -> Commit:
+        """A commit; ``late`` is given if records came that are to be part of it."""
+        producer, gate = cast(Any, self.producer), cast(Any, self.gate)
+        commit = Commit(self.tasks, self.collector, producer, gate, self.clock, GIVE_UP_AFTER)
+        commit.late = late
+        return commit
 
     def run(self, commit: Commit, *, limit: int = 100) -> None:
         """Advance to the end; tasks end their epochs meanwhile."""

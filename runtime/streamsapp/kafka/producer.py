@@ -291,13 +291,13 @@ class ExactlyOnceProducer(RecordProducer):
             raise self._classified(error, "cannot begin the transaction") from error
 
     def prepare(self, offsets: Mapping[TopicPartition, tuple[int, str]], group: GroupOffsets) -> None:
-        """Begin to send the offsets of the commit that comes next, while records are still on their way. Raises as
+        """Begin the commit that comes next, while its last records are still on their way; no others follow. Raises as
         ``commit`` does, which reports what became of it."""
         if not offsets or self._offsets_sent:
             return
         self._begin()
         try:
-            self._offsets_sent = self._sending.begin_offsets(offsets, group.metadata())
+            self._offsets_sent = self._sending.begin_commit(offsets, group.metadata())
         except KafkaException as error:
             raise self._classified(error, "cannot commit the transaction") from error
 

@@ -37,7 +37,8 @@ class Sending(Protocol):
     ``KafkaException``."""
 
     def send(self, records: list[OutputRecord], on_refused: OnRefused) -> list[OutputRecord]:
-        """Take records; returns the records for which there is no room."""
+        """Take records; returns the records for which there is no room. They may wait for the next ``poll``, ``flush``,
+        ``no_more`` or ``begin_commit``."""
 
     def send_changes(self, changes: ChangelogSlice, on_refused: OnRefused) -> ChangelogSlice:
         """Take entries of a store, for its changelog; returns as ``send`` does."""
@@ -47,7 +48,8 @@ class Sending(Protocol):
         take this one's place."""
 
     def flush(self, timeout: float) -> int:
-        """Wait for everything to be acknowledged, up to so many seconds; returns how many records are not."""
+        """Wait for everything to be acknowledged, up to so many seconds; returns how many records are not. If a commit
+        has begun, its end is waited for."""
 
     def no_more(self) -> None:
         """Nothing follows for as long as records wait for others (``linger.ms``): they may be sent at once."""
@@ -70,8 +72,9 @@ class Sending(Protocol):
     def begin_transaction(self) -> None:
         """Begin one; all that is sent from now on is part of it."""
 
-    def begin_offsets(self, offsets: Offsets, member: Member) -> bool:
-        """Begin ``send_offsets`` without waiting, where that is possible; the end of the transaction waits for it."""
+    def begin_commit(self, offsets: Offsets, member: Member) -> bool:
+        """Begin ``send_offsets`` and ``commit_transaction`` without waiting, where that is possible; the latter gets
+        the result. All records were sent, and none follows unless one of them cannot be written."""
 
     def send_offsets(self, offsets: Offsets, member: Member, timeout: float) -> None:
         """Commit offsets for a group with the transaction."""

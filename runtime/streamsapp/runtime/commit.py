@@ -2,12 +2,13 @@
 
 Runs on the polling thread as a generator that is advanced between fetches, so that input keeps flowing meanwhile:
 
-    1. every task that did something ends its epoch at its next record boundary: it emits what it held back, fixes its
-       offsets and swaps in a fresh write-back layer (microseconds; processing goes on in the next epoch)
+    1. every task that did something ends its epoch at its next record boundary, after the few records that came with
+       this commit: it emits what it held back, fixes its offsets and swaps in a fresh write-back layer (microseconds;
+       processing goes on in the next epoch)
     2. what the tasks sent in the ended epoch is drained into the producer; at least once, it is acknowledged before 3
     3. so is the last value per key of every changed store, to its changelog
-    4. the producer is flushed, the offsets are committed; under exactly once in the transaction, and sent to it while
-       the last records are still on their way
+    4. the producer is flushed, the offsets are committed; under exactly once in the transaction, which the producer
+       ends by itself, beginning while the last records are still on their way
     5. the changes go to RocksDB, the changelog offset they stand for with the last slice
 
 A crash before 4 is through leaves RocksDB at the commit before; a crash after it leaves RocksDB behind the changelog,
@@ -39,6 +40,8 @@ SLICE = 2000
 OF_STORE = 20
 #: How long one step may wait for acknowledgements, in seconds; and while there is nothing else to do.
 STEP_WAIT, RESTING_WAIT = 0.005, 0.02
+#: How long tasks may process records that came with the commit before they end their epochs, in seconds.
+CATCH_UP = 0.01
 #: First and longest pause between two tries at a commit the broker could not take, in seconds.
 RETRY_FIRST, RETRY_LONGEST = 0.1, 5.0
 
@@ -53,8 +56,13 @@ SELDOM, LITTLE = 4 * CHECK_PERIOD, 0.25
 class Epochs(Protocol):
     """The tasks that take part in a commit: those of a task manager, or of a batch."""
 
-    def end_epochs(self) -> EpochEnd:
-        """Ask every task that did something since the last commit to end its epoch."""
+    def end_epochs(self, *, input_first: bool = False) -> EpochEnd:
+        """Ask every task that did something since the last commit to end its epoch; with ``input_first`` after the
+        records that it has by now."""
+        ...
+
+    def end_epochs_now(self) -> None:
+        """Ask the tasks that have not ended theirs to leave the other records for the next one."""
         ...
 
     def wait_for_progress(self, timeout: float) -> None:
@@ -84,6 +92,10 @@ class GroupCommits(GroupOffsets, Protocol):
 Confirm = Callable[[], Callable[[], bool]]
 
 
+#: Called if records that came with a commit take too long to be processed.
+Late = Callable[[], None]
+
+
 def nothing_to_confirm() -> Callable[[], bool]:
     """Tasks were given the right records."""
     return lambda: True
@@ -103,6 +115,8 @@ class Commit:
         confirm: Confirm = nothing_to_confirm,
     ) -> None:
         self._confirm = confirm
+        #: Given before it is advanced, if records came that are to be part of it.
+        self.late: Late | None = None
         self._tasks = tasks
         self._collector = collector
         self._producer = producer
@@ -123,19 +137,17 @@ class Commit:
         self._steps.close()
 
     def _run(self) -> Generator[None, None, None]:
-        self.end = self._tasks.end_epochs()
-        while not self.end.done:
-            if not self._collector.drain(self._producer.send, SLICE):
-                self._tasks.wait_for_progress(STEP_WAIT)
-            yield
+        yield from self._end_epochs()
+        assert self.end is not None
         if self.end.broken and self._producer.transactional:
             raise AbortableError("a task failed in the middle of a transaction")
         # At least once, records of another topic may be processed twice. Begun now, it is known in step 4.
         confirmed = self._confirm() if self._producer.transactional else lambda: True
         while not self._collector.drained:
-            if not self._collector.drain(self._producer.send, SLICE):
+            self._collector.drain(self._producer.send, SLICE)
+            if not self._collector.drained:
                 self._producer.poll()
-            yield
+                yield
         if not self._producer.transactional:
             # A changelog that survives its results would have them for sent: a suppressed one has left its buffer.
             yield from self._acknowledged()
@@ -150,6 +162,20 @@ class Commit:
         self._collector.roll()
         for epoch, written in zip(self.end.epochs, positions, strict=True):
             yield from self._apply(epoch, written)
+
+    def _end_epochs(self) -> Iterator[None]:
+        self.end = self._tasks.end_epochs(input_first=self.late is not None)
+        late_at = self._clock.monotonic() + CATCH_UP
+        while not self.end.done:
+            if self._collector.drain(self._producer.send, SLICE):
+                self._producer.poll()
+            else:
+                self._tasks.wait_for_progress(STEP_WAIT)
+            if self.late is not None and not self.end.done and self._clock.monotonic() > late_at:
+                self._tasks.end_epochs_now()
+                self.late()
+                self.late = None
+            yield
 
     def _acknowledged(self) -> Iterator[None]:
         """Wait until the broker has everything that was sent."""
@@ -203,7 +229,9 @@ class Commit:
                 while not confirmed():
                     self._rest()
                     yield
-                self._producer.prepare(offsets, self._membership)
+                self._producer.poll()
+                if self._collector.drained:  # by now, no record needs a dead letter
+                    self._producer.prepare(offsets, self._membership)
                 yield from self._acknowledged()
                 self._producer.commit(offsets, self._membership)
                 return

@@ -31,8 +31,8 @@ log = logging.getLogger(__name__)
 
 #: How long to wait for processing threads to make room in the input buffers, in seconds.
 ROOM_WAIT = 0.002
-#: How long a commit waits for records that came just before, and for them to be processed, in seconds.
-FETCH, CATCH_UP = 0.04, 0.01
+#: How long a commit waits for records that came just before, in seconds.
+FETCH = 0.04
 #: Records per fetch.
 BATCH = 2000
 #: Bytes that are buffered in Python for each partition, and in all at least and at most. More buys nothing, as the
@@ -377,13 +377,16 @@ class InputPolling:
         """True if there may be records that are not looked for yet, as the last ones were few."""
         return self._feeder.rests
 
-    def catch_up(self) -> None:
-        """Have records processed that came while the consumer rested, so that they are part of the commit that begins
-        now: they would wait for the next one."""
-        if self._feeder.rests and not self._feeder.full:
-            fetched = self._feeder.feed_all(FETCH)
-            if fetched.more or not self._tasks.wait_for_rest(CATCH_UP):
-                self._feeder.hurry()
+    def catch_up(self) -> Callable[[], None] | None:
+        """Fetch records that came while the consumer rested, so that they are part of the commit that begins now: they
+        would wait for the next one. Returns what is to be called if they take too long to be processed; ``None``: none
+        came."""
+        if not self._feeder.rests or self._feeder.full:
+            return None
+        fetched = self._feeder.feed_all(FETCH)
+        if fetched.more:
+            self._feeder.hurry()
+        return self._feeder.hurry if fetched.count else None
 
     def wait_for_tasks(self) -> None:
         """Yield to the processing threads."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from streamsapp.clock import Clock
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.metrics.samples import Histogram
-from streamsapp.runtime.commit import Commit, CommitSchedule
+from streamsapp.runtime.commit import RESTING_WAIT, Commit, CommitSchedule, Late
 from streamsapp.runtime.streams_producer import StreamsProducer
 from streamsapp.tasks.task_manager import TaskManager
 
@@ -23,7 +23,8 @@ PATIENCE = 0.01
 SOON = 0.002
 #: How long a few results wait that no consumer can read before the commit, in seconds.
 HOLD = 0.1
-#: How long one pass works on a commit, in seconds: a commit that drags on makes the next one larger.
+#: How long one pass works on a commit while tasks are processed, in seconds: a commit that drags on makes the next one
+#: larger.
 COMMIT_SLICE = 0.01
 
 
@@ -121,23 +122,25 @@ class Output:
             with self._collector.awaited():
                 self._tasks.wait_for_rest(SOON)
 
-    def commit_if_due(self, catch_up: Callable[[], None], *, wanted: bool) -> None:
+    def commit_if_due(self, catch_up: Callable[[], Late | None], *, wanted: bool) -> None:
         """Begin a commit when the schedule says so, or one was asked for, and there is something to commit once
         ``catch_up`` was called."""
         if self._schedule.due(self._tasks) or wanted:
             self._schedule.restart()
-            catch_up()
-            if self.uncommitted:
-                self.commit()
+            late = catch_up()
+            if late is not None or self.uncommitted:
+                self.commit(late)
 
-    def commit(self) -> None:
-        """Begin a commit; none is under way."""
+    def commit(self, late: Late | None = None) -> None:
+        """Begin a commit; none is under way. ``late`` is given if records came that are to be part of it, and is called
+        if they take too long to be processed."""
         self._commit_began = self._clock.monotonic()  # first: other threads read it once there is a commit
         self._commit = self._producer.new_commit(self._tasks)
+        self._commit.late = late
 
     def advance(self) -> float | None:
         """Work on the commit under way for a moment; returns when it ended (monotonic seconds), if it did."""
-        until = self._clock.monotonic() + COMMIT_SLICE
+        began = self._clock.monotonic()
         while self._commit is not None:
             if self._commit.advance():
                 now = self._clock.monotonic()
@@ -146,7 +149,7 @@ class Output:
                 self._commit = None
                 self._schedule.restart(took)
                 return now
-            if self._clock.monotonic() >= until:
+            if self._clock.monotonic() - began >= (RESTING_WAIT if self._tasks.resting else COMMIT_SLICE):
                 break
         return None
 

@@ -86,7 +86,7 @@ class ProcessingThread(threading.Thread):
             task.punctuate()
             self._send(scheduled)
         while True:
-            if scheduled.epoch_end_wanted and (held := self._emit_held(scheduled)) <= EMIT_REST:
+            if scheduled.ends_epoch and (held := self._emit_held(scheduled)) <= EMIT_REST:
                 self._end_epoch(scheduled, held)
                 if out_of_turn:
                     return task.has_arrivals or self._goes_on(scheduled)
@@ -95,13 +95,15 @@ class ProcessingThread(threading.Thread):
             # Records do not come between results that are sent: they would hold others, perhaps more than are sent
             # meanwhile, and a result that they change would be sent before earlier ones.
             taken = 0
-            if not scheduled.epoch_end_wanted:
+            if not scheduled.ends_epoch:
                 if task.deliver():
                     self._send(scheduled)
-                if not self._goes_on(scheduled):
+                if self._goes_on(scheduled):
+                    taken = task.process(task.control, BATCH)
+                    self._send(scheduled)
+                elif not scheduled.epoch_end_wanted:
                     return False
-                taken = task.process(task.control, BATCH)
-                self._send(scheduled)
+                scheduled.input_first = False
             if clock.monotonic() >= ends or self._stopping or not (taken or scheduled.epoch_end_wanted):
                 return True
 

@@ -22,12 +22,19 @@ class ScheduledTask:
     has_news: bool = False
     #: A commit waits for the task to end its epoch.
     epoch_end_wanted: bool = False
+    #: The task takes records that it has before it ends its epoch.
+    input_first: bool = False
     #: The time of the next look at a task that waits for input of one of its partitions; ``None`` if only input helps.
     wake_at_ms: int | None = None
     #: Processing failed: the task is not scheduled until it was revived.
     failed: bool = False
     #: The task goes to another instance: it ends its epoch and processes nothing more.
     retired: bool = False
+
+    @property
+    def ends_epoch(self) -> bool:
+        """True if the epoch is to end before another record is taken."""
+        return self.epoch_end_wanted and not self.input_first
 
     @property
     def due_ms(self) -> float:

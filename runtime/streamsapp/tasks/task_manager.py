@@ -189,8 +189,9 @@ class TaskManager:
             if due:
                 self._waits.work.notify_all()
 
-    def end_epochs(self) -> EpochEnd:
-        """Ask every task that did something since the last commit to end its epoch at its next record boundary.
+    def end_epochs(self, *, input_first: bool = False) -> EpochEnd:
+        """Ask every task that did something since the last commit to end its epoch at its next record boundary; with
+        ``input_first`` after the records that it has, as far as one batch takes them.
 
         A task that did nothing is in the next epoch at once: what it sends from now on waits for the next commit.
         """
@@ -200,16 +201,24 @@ class TaskManager:
             for task_id, scheduled in self._tasks.items():
                 if scheduled.failed:
                     end.broken = True
-                elif not self._unfinished(scheduled):
+                elif not (self._unfinished(scheduled) or (input_first and task_id in self._ready)):
                     scheduled.epoch = self._epoch
                 else:
                     end.waiting.add(task_id)
                     scheduled.epoch_end_wanted = True
-                    scheduled.task.control.stop = True
+                    scheduled.input_first = input_first and not (self._paused or scheduled.retired)
+                    scheduled.task.control.stop |= not scheduled.input_first
                     if task_id not in self._held:
                         self._ready[task_id] = scheduled.task
             self._waits.work.notify_all()
             return end
+
+    def end_epochs_now(self) -> None:
+        """Ask the tasks that have not ended their epoch to do so before another record."""
+        with self._waits.lock:
+            for task_id in self._tasks.keys() & (set() if self._epoch_end is None else self._epoch_end.waiting):
+                self._tasks[task_id].input_first = False
+                self._tasks[task_id].task.control.stop = True
 
     def pause(self) -> None:
         """Process nothing more; processed records are still committed."""
@@ -298,7 +307,7 @@ class TaskManager:
         with self._waits.lock:
             scheduled = self.scheduling(task)
             scheduled.epoch = self._epoch
-            scheduled.epoch_end_wanted = False
+            scheduled.epoch_end_wanted = scheduled.input_first = False
             task.control.stop = False
             if self._epoch_end is not None and task.id in self._epoch_end.waiting:
                 self._epoch_end.waiting.discard(task.id)

@@ -58,7 +58,7 @@ def offsets_after(producer: BatchProducer, offsets: Offsets) -> None:
 
 def offsets_beside(producer: BatchProducer, offsets: Offsets) -> None:
     """Begins with the offsets while records are on their way."""
-    producer.begin_offsets(offsets, MEMBER)
+    producer.begin_commit(offsets, MEMBER)
     producer.flush(SOON)
     producer.commit_transaction(SOON)
 
@@ -198,7 +198,7 @@ def test_offsets_that_are_on_their_way_when_a_transaction_is_aborted_are_part_of
     producer = transactional(brokers, make)
     send(producer, [record(b"1")])
     flush(producer)
-    producer.begin_offsets(OFFSETS, MEMBER)
+    producer.begin_commit(OFFSETS, MEMBER)
     producer.abort_transaction(SOON)
     producer.begin_transaction()
     send(producer, [record(b"2")])
@@ -206,6 +206,62 @@ def test_offsets_that_are_on_their_way_when_a_transaction_is_aborted_are_part_of
     producer.commit_transaction(SOON)
 
     assert (brokers.ended, brokers.offsets, brokers.broken) == ([False, True], {}, [])
+
+
+def test_a_commit_that_has_begun_ends_by_itself(make: Make) -> None:
+    """No thread has to be woken in order to ask for the end."""
+    brokers = ScriptedBrokers({"t": 2})
+    producer = transactional(brokers, make)
+    for number in one_after_the_other(producer, 3):
+        send(producer, [record(b"%d" % number, partition) for partition in (0, 1)])
+        producer.begin_commit({TopicPartition("in", 0): (number, "")}, MEMBER)
+        pass_time(producer, 1.0)
+        assert brokers.ended == [True] * (number + 1)
+        assert brokers.offsets == {("in", 0): number}
+        brokers.asked.clear()
+
+        assert producer.flush(SOON) == 0
+        producer.commit_transaction(SOON)
+
+        assert brokers.asked == []
+
+
+def test_a_commit_that_has_begun_waits_for_what_takes_the_place_of_a_record_that_cannot_be_written(make: Make) -> None:
+    brokers = ScriptedBrokers({"t": 1, "dead": 1})
+    brokers.fate = lambda topic, partition, records: (
+        KafkaError.INVALID_RECORD if (b"bad", b"v") in records and topic == "t" else 0
+    )
+    producer = transactional(brokers, make)
+    for number in one_after_the_other(producer, 2):
+        send(producer, [record(b"good"), record(b"bad")])
+        producer.begin_commit(OFFSETS, MEMBER)
+        pass_time(producer, 5.0)
+        assert brokers.ended == [True] * number
+
+        assert producer.flush(SOON) == 0
+        [(_, refused)] = producer.take_failures()
+        assert refused.key() == b"bad"
+        send(producer, [record(b"bad", topic="dead")])
+        flush(producer)
+        producer.commit_transaction(SOON)
+
+        assert brokers.ended == [True] * (number + 1)
+        assert [key for key, _ in brokers.partitions["dead", 0].log] == [b"bad"] * (number + 1)
+    assert brokers.broken == []
+
+
+def test_a_commit_whose_end_has_no_answer_is_lost_and_not_asked_for_again(make: Make) -> None:
+    brokers = ScriptedBrokers({"t": 1})
+    brokers.answers["EndTxnRequest"] = [LOST_ANSWER]
+    producer = transactional(brokers, make)
+    send(producer, [record(b"1")])
+    producer.begin_commit(OFFSETS, MEMBER)
+    pass_time(producer, 60.0)
+
+    with pytest.raises(KafkaException):
+        producer.abort_transaction(SOON)
+
+    assert brokers.asked.count("EndTxnRequest") == 1
 
 
 def test_partitions_are_admitted_and_sent_before_the_offsets_that_come_beside_them(make: Make, implicit: bool) -> None:

@@ -12,7 +12,7 @@ from streamsapp import ProcessorContext, Record, Serdes, TopicPartition
 from streamsapp.errors import CommitError, FencedError, ProcessingError, ProductionError
 from streamsapp.kafka.sending import AbortableError
 from streamsapp.outgoing import OutputRecord
-from streamsapp.runtime.commit import RETRY_FIRST, STEP_WAIT
+from streamsapp.runtime.commit import CATCH_UP, RETRY_FIRST, STEP_WAIT
 from streamsapp.serdes.windowed import Windowed
 from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.kinds.session import SessionType
@@ -171,6 +171,27 @@ def test_no_changelog_is_written_at_least_once_when_a_result_could_not_be() -> N
         it.run(it.commit())
 
     assert it.producer.events == ["sent out a1"]
+
+
+def test_records_that_come_with_a_commit_are_part_of_it_unless_they_take_too_long() -> None:
+    it, late = Instance(partitions=2), list[bool]()
+    it.receive("a1")
+    it.run(it.commit(lambda: late.append(True)))
+    assert (it.producer.events[-1], late) == ("committed in-0@1", [])
+
+    it.receive("a2")
+    it.receive("b1", task=1)
+    commit = it.commit(lambda: late.append(True))
+    commit.advance()
+    it.clock.advance(round(1000 * CATCH_UP) + 1)
+    for _ in range(3):
+        commit.advance()
+    assert late == [True]
+    it.run(commit)
+    assert it.producer.events[-1] != "committed in-0@2, in-1@1"
+    it.work()
+    it.run(it.commit())
+    assert {each.committed_offsets[TopicPartition("in", number)] for number, each in enumerate(it.all)} == {2, 1}
 
 
 def test_what_is_processed_during_the_commit_waits_for_the_next_one() -> None:

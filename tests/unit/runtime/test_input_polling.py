@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from streamsapp import TopicPartition
 from streamsapp.kafka.fetching.fetched import Fetched
-from streamsapp.runtime.input_feeder import CATCH_UP, FETCH, ROOM_WAIT, InputPolling
+from streamsapp.runtime.input_feeder import FETCH, ROOM_WAIT, InputPolling
+from task_parts import raw
 
 LONG = 3600.0
 
@@ -37,16 +39,10 @@ class FakeTasks:
 
     def __init__(self) -> None:
         self.waits: list[float] = []
-        self.rests: list[float] = []
         self.resting = False
-        self.done_in_time = True
 
     def wait_for_progress(self, timeout: float) -> None:
         self.waits.append(timeout)
-
-    def wait_for_rest(self, timeout: float) -> bool:
-        self.rests.append(timeout)
-        return self.done_in_time
 
 
 class Polling:
@@ -90,27 +86,27 @@ def test_full_buffers_leave_the_time_to_the_processing_threads_unless_there_is_s
     assert it.tasks.waits == [ROOM_WAIT]
 
 
-def test_records_that_came_while_the_consumer_rests_are_processed_before_a_commit() -> None:
+def test_records_that_came_while_the_consumer_rests_are_fetched_before_a_commit() -> None:
     it = Polling()
     it.feeder.rests = True
-    it.polling.catch_up()
+    assert it.polling.catch_up() is None
 
-    assert it.feeder.timeouts == [FETCH]
-    assert it.tasks.rests == [CATCH_UP]
+    it.feeder.fetched = Fetched([(TopicPartition("in", 0), [raw(0)])])
+    late = it.polling.catch_up()
+
+    assert it.feeder.timeouts == [FETCH] * 2
     assert it.feeder.hurried == 0
+    assert late is not None
+    late()
+    assert it.feeder.hurried == 1
 
 
-def test_records_are_looked_for_sooner_if_brokers_do_not_tell_them_in_time_or_they_take_long_to_be_processed() -> None:
+def test_records_are_looked_for_sooner_if_brokers_do_not_tell_them_in_time() -> None:
     it = Polling()
     it.feeder.rests = True
     it.feeder.fetched = Fetched(more=True)
     it.polling.catch_up()
     assert it.feeder.hurried == 1
-
-    it.feeder.fetched = Fetched()
-    it.tasks.done_in_time = False
-    it.polling.catch_up()
-    assert it.feeder.hurried == 2
 
 
 def test_a_commit_does_not_wait_for_records_while_many_come_or_the_buffers_are_full() -> None:
@@ -119,4 +115,4 @@ def test_a_commit_does_not_wait_for_records_while_many_come_or_the_buffers_are_f
     it.feeder.rests = it.feeder.full = True
     it.polling.catch_up()
 
-    assert it.feeder.timeouts == it.tasks.rests == []
+    assert it.feeder.timeouts == []

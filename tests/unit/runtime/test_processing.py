@@ -145,6 +145,61 @@ def test_an_epoch_ends_at_a_record_boundary_and_processing_goes_on_in_the_next()
     assert it.thread.epoch_end.count == 1
 
 
+def test_records_that_came_with_a_commit_are_processed_before_the_epoch_ends() -> None:
+    """In one turn: a turn each for the records and for the end costs twice as much."""
+    task = task_of(through())
+    feed(task, [raw(0, value=b"a"), raw(1, value=b"b")])
+    it = Worker(task)
+    end = it.tasks.end_epochs(input_first=True)
+
+    it.slice()
+
+    (epoch,) = end.epochs
+    assert end.done
+    assert epoch.offsets[TopicPartition("in", 0)].offset == 2
+    assert it.drained() == [b"a", b"b"]
+    assert it.tasks.resting
+
+
+def test_a_commit_that_does_not_wait_longer_leaves_records_to_the_next_one() -> None:
+    clock, values = MockClock(), list[str]()
+
+    def is_slow(context: ProcessorContext, record: Record) -> None:
+        values.append(record.value)
+        if len(values) == 2:
+            it.tasks.end_epochs_now()
+
+    task = task_of(through(is_slow), clock=clock)
+    feed(task, [raw(number) for number in range(4)])
+    it = Worker(task, clock=clock)
+    end = it.tasks.end_epochs(input_first=True)
+
+    it.slice()
+
+    (epoch,) = end.epochs
+    assert (epoch.offsets[TopicPartition("in", 0)].offset, len(values)) == (2, 2)
+    it.slice()
+    assert len(values) == 4
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_task_without_records_that_it_may_process_ends_its_epoch_at_once(paused: bool) -> None:
+    task = task_of(through())
+    feed(task, [raw(0)])
+    it = Worker(task)
+    it.slice()
+    if paused:
+        it.tasks.pause()
+        feed(task, [raw(1)])
+        it.tasks.mark_ready([task])
+    end = it.tasks.end_epochs(input_first=True)
+
+    it.slice()
+
+    (epoch,) = end.epochs
+    assert (end.done, epoch.offsets[TopicPartition("in", 0)].offset) == (True, 1)
+
+
 def test_a_task_gets_its_turn_although_others_have_a_backlog_and_commits_follow_each_other() -> None:
     clock = MockClock()
 

@@ -157,7 +157,7 @@ class LibrdkafkaProducer:
     def begin_transaction(self) -> None:
         self._producer.begin_transaction()
 
-    def begin_offsets(self, offsets: Offsets, member: Member) -> bool:
+    def begin_commit(self, offsets: Offsets, member: Member) -> bool:
         return False
 
     def send_offsets(self, offsets: Offsets, member: Member, timeout: float) -> None:

@@ -67,6 +67,8 @@ class BatchProducer:
         self._sender = Sender(self._outbox, settings, self._connection, self._transaction, Progress(changed))
         #: Partitions that a record was meant for and that are not there, with the brokers' answers by then, and when.
         self._missing: dict[tuple[str, int], tuple[int, float]] = {}
+        #: How many failures the producer's thread has taken.
+        self._failures_taken = 0
         self._forever = Deadline(SystemClock())
         self._deadline = deadline or self._forever
         self._connection.start()
@@ -75,13 +77,14 @@ class BatchProducer:
     # ---- records -----------------------------------------------------------------------------------------------
 
     def send(self, records: list[OutputRecord], on_refused: OnRefused) -> list[OutputRecord]:
-        """Take records; returns the records for which there is no room, or whose topic is not known yet."""
+        """Take records; returns the records for which there is no room, or whose topic is not known yet. They are sent
+        when they are many, or with the next ``poll``, ``flush``, ``no_more`` or ``begin_commit``."""
         at, plain = 0, records
         self._outbox.now = now = self._connection.now()
         give_up = now + _WAIT_FOR_TOPIC
         while not self._sender.failed:
             at, why = self._outbox.add(records=plain, begin=at, room=self._room)
-            self._sender.notice()
+            self._sender.notice_much()
             if why == Why.TAKEN:
                 return []
             if why == Why.NOT_KNOWN:
@@ -90,6 +93,7 @@ class BatchProducer:
                 on_refused(KafkaError(code), raw_record(plain[at]))
                 at += 1
             else:
+                self._sender.notice()
                 self._sender.progress.wait(_WAIT)
                 self._outbox.now = now = self._connection.now()
                 if why == Why.FULL or now > give_up:
@@ -112,13 +116,14 @@ class BatchProducer:
                 raw=None if form.raw is identity else form.raw,
                 number_size=form.number_size,
             )
-            self._sender.notice()
+            self._sender.notice_much()
             if why == Why.TAKEN:
                 return changes.part(count)
             # Whatever is wrong with this record, it is a record like others.
             if self.send(changes.part(at, at + 1).records(), on_refused):
                 return changes.part(at)
             at += 1
+        self._sender.notice()
         self._sender.progress.wait(_WAIT)
         return changes.part(at)
 
@@ -146,16 +151,22 @@ class BatchProducer:
         return KafkaError.NO_ERROR
 
     def poll(self, timeout: float) -> None:
-        """Wait for something to happen, up to so many seconds."""
+        """Send what was taken; and wait for something to happen, up to so many seconds."""
+        self._sender.notice()
         if timeout:
             self._sender.progress.wait(timeout)
 
     def flush(self, timeout: float) -> int:
-        """Wait for everything to be acknowledged, up to so many seconds; returns how many records are not."""
-        if self._left:
+        """Wait for everything to be acknowledged, up to so many seconds; returns how many records are not. If a commit
+        has begun, its end is waited for."""
+        if self._left and not self._transaction.committing:  # which hurries by itself
             self._sender.hurry()
-            self._sender.progress.wait_for(lambda: not self._left or self._sender.failed, timeout)
+        if not self._is_settled():
+            self._sender.progress.wait_for(self._is_settled, timeout)
         return self._left
+
+    def _is_settled(self) -> bool:
+        return self._sender.failed or not (self._left or self._transaction.committing)
 
     def no_more(self) -> None:
         """Send at once what waits for others, unless the user has it wait for longer than inputs do."""
@@ -167,7 +178,8 @@ class BatchProducer:
         if not (self._connection.alive or self._sender.failed):
             self._sender.lose(KafkaError._STATE, "the thread that sends records has ended")
         failures = self._sender.progress.failures
-        return [failures.pop(0) for _ in range(len(failures))]
+        self._failures_taken += (count := len(failures))
+        return [failures.pop(0) for _ in range(count)]
 
     def check_failure(self, error: KafkaError, record: InputRecord) -> None:
         """The sender has found the record that is at fault, and its batch was not written: others go on without it."""
@@ -201,12 +213,20 @@ class BatchProducer:
         """Commit offsets for a group with the transaction."""
         self._run(lambda: self._transaction.commit_offsets(member, offsets), timeout, self._deadline)
 
-    def begin_offsets(self, offsets: Mapping[TopicPartition, tuple[int, str]], member: Member) -> bool:
-        """As ``send_offsets``, and return at once: the call that ends the transaction waits, and gets the result."""
+    def begin_commit(self, offsets: Mapping[TopicPartition, tuple[int, str]], member: Member) -> bool:
+        """As ``send_offsets`` and ``commit_transaction``, and return at once: the latter gets the result. If a record
+        cannot be written, another may have to take its place: then the transaction is left for the caller to end."""
         self._check()
-        self._transaction.offsets_begin(member.group_id)
-        self._sender.hurry()
-        self._connection.spawn(lambda: self._transaction.send_offsets(member, offsets))
+        self._transaction.commit_begins(member.group_id)
+        failures = self._failures_taken
+
+        async def commit() -> None:
+            if self._left:
+                self._sender.hurry_here()
+            await self._transaction.commit_beside(member, offsets, lambda: self._sender.written(failures))
+            self._sender.progress.tell()
+
+        self._connection.spawn(commit)
         return True
 
     def commit_transaction(self, timeout: float) -> None:
@@ -214,7 +234,8 @@ class BatchProducer:
         self._check()
         if self._left:
             raise _lost("records are not written yet")
-        self._run(lambda: self._transaction.end(committed=True), timeout, self._deadline)
+        if not self._transaction.committed:
+            self._run(lambda: self._transaction.end(committed=True), timeout, self._deadline)
 
     def abort_transaction(self, timeout: float) -> None:
         """End it. While records are on their way, the client does not know what the brokers have got: then nothing can

@@ -84,6 +84,8 @@ class Sender:
         #: Partitions that have something to send but no known leader, or that have to wait before they try again.
         self._stuck: dict[wire.Name, Partition] = {}
         self._watch = connection.wake_up()
+        #: Wakes the end of a transaction that waits for records.
+        self._told = connection.wake_up()
         #: Says whether no thread looks at the time.
         self._rests = False
         #: Says whether a thread looks into the outbox before long, without being asked to.
@@ -95,13 +97,22 @@ class Sender:
     # ---- the producer's thread ---------------------------------------------------------------------------------
 
     def notice(self) -> None:
-        """There is more in the outbox."""
+        """There is more in the outbox, and no more follows at once."""
         if not self._looks:
             if self._outbox.waits():
                 self._looks = True
                 self._connection.spawn(self._look)
-        elif self._outbox.bytes >= self._settings.batch_size:
+        elif self._much:
             self._wake_lingering()
+
+    def notice_much(self) -> None:
+        """There is more in the outbox, and more follows: it is worth a look if it is much."""
+        if self._much:
+            self.notice()
+
+    @property
+    def _much(self) -> bool:
+        return self._outbox.bytes >= self._settings.batch_size
 
     def want(self, topic: str) -> None:
         """Ask for the partitions of a topic."""
@@ -113,6 +124,7 @@ class Sender:
         if not self._hurry:
             self._hurry = True
             self._wake_lingering()
+        self.notice()
 
     def _wake_lingering(self) -> None:
         for broker in list(self._brokers.values()):
@@ -129,6 +141,7 @@ class Sender:
         """Send nothing any more. Any thread."""
         self._ended = True
         self._watch.notify()
+        self._told.notify()
 
     # ---- the connection's thread -------------------------------------------------------------------------------
 
@@ -137,6 +150,26 @@ class Sender:
         """True if a broker has not answered yet."""
         return any(broker.served and not broker.lingers for broker in self._brokers.values())
 
+    def hurry_here(self) -> None:
+        """As ``hurry``, on the connection's thread, which needs not be woken."""
+        self._hurry = True
+        for broker in self._brokers.values():
+            if broker.lingers:
+                broker.lingers = False
+                broker.wake.notify_here()
+        self._collect()
+
+    async def written(self, failures: int) -> bool:
+        """Return when all records are acknowledged, and say so; or that one more than so many cannot be written."""
+        progress = self.progress
+        while (well := not self._ended and progress.failed <= failures) and progress.finished < self._outbox.added:
+            await self._told.wait()
+        return well
+
+    def _tell(self) -> None:
+        self.progress.tell()
+        self._told.notify_here()
+
     async def watch(self) -> None:
         """Ask for topics, and look after waiting records, until the end."""
         try:
@@ -144,7 +177,7 @@ class Sender:
                 if self.topics.due_in(self._connection.now()) == 0.0:
                     await self.topics.refresh(self._connection.now())
                     self._check_credentials(self._connection.now())
-                    self.progress.tell()
+                    self._tell()
                 self._collect()
                 self._look_after(self._connection.now())
                 await self._watch.wait(self._watch_again_in())
@@ -249,7 +282,7 @@ class Sender:
             broker.served = False
             if not any(each.served for each in self._brokers.values()):
                 self._hurry = False
-            self.progress.tell()
+            self._tell()
 
     async def _leave_alone(self, broker: _Broker) -> None:
         while (rest := broker.not_before - self._connection.now()) > 0 and not self._ended:
@@ -307,7 +340,7 @@ class Sender:
             for one, batch in sent:
                 if not self._ended:
                     self._settle(one, batch, answer)
-            self.progress.tell()
+            self._tell()
 
     def _stamped(self, one: Partition, batch: RecordBatch) -> bytes:
         """The batch as it is sent now: compressed, and the producer's from its sequence number on."""
@@ -382,7 +415,7 @@ class Sender:
         one.batches.popleft()
         self.progress.on_the_way -= len(batch.data)
         for place in refused:
-            self.progress.failures.append((_error(code, reasons.of(place)), raw(one.name, records[place])))
+            self.progress.fail(_error(code, reasons.of(place)), raw(one.name, records[place]))
         self.progress.finished += len(refused)
         for part in reversed(parts):
             again = batch_of([records[place] for place in part], batch.since)
@@ -396,9 +429,9 @@ class Sender:
         """
         if not self._ended:
             known = code if fatal or code in _KNOWN else KafkaError._STATE
-            self.progress.failures.append((KafkaError(known, text, fatal), _NO_RECORD))
+            self.progress.fail(KafkaError(known, text, fatal), _NO_RECORD)
             self._ended = True
-        self.progress.tell()
+        self._tell()
 
 
 def _error(code: int, reason: str) -> KafkaError:

@@ -7,7 +7,7 @@ later transaction's (KIP-890 describes this). Then the transaction is lost, and 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -64,11 +64,13 @@ _REMEDIES = {
 }
 
 
-class _Offsets:
-    """Offsets on their way, beside records."""
+class _Commit:
+    """A commit on its way, beside records."""
 
     def __init__(self, connection: Connection) -> None:
-        #: The group whose offsets are on their way, and the error of the offsets that were sent.
+        #: Says whether it is under way, whether it has ended well, and whether it is to be aborted, if it still can.
+        self.under_way = self.ended = self.aborted = False
+        #: The group whose offsets are on their way, and the error of the offsets that were sent, or of the end.
         self.group: str | None = None
         self.error: Exception | None = None
         self.turn = Turns(connection)
@@ -98,13 +100,23 @@ class Transaction:
         #: (KIP-890). And whether any broker has something of this one.
         self.implicit = False
         self._wrote = False
-        self._offsets = _Offsets(connection)
+        self._commit = _Commit(connection)
         self._given_up = False
         self._admission = Turns(connection)
 
     @property
     def _id(self) -> str | None:
         return self._settings.transactional_id
+
+    @property
+    def committing(self) -> bool:
+        """True if a commit is under way that no caller waits for. The producer's thread."""
+        return self._commit.under_way
+
+    @property
+    def committed(self) -> bool:
+        """True if it has ended well. The producer's thread."""
+        return self._commit.ended
 
     def give_up(self) -> None:
         """Ask for nothing any more. Any thread."""
@@ -168,8 +180,8 @@ class Transaction:
                 )
             except TransactionError as error:
                 raise _with_topics(error, missing) from error
-        if self._offsets.group is not None:
-            await self._admit_group(self._offsets.group)
+        if self._commit.group is not None:
+            await self._admit_group(self._commit.group)
         return True
 
     async def _admit_group(self, group_id: str) -> None:
@@ -188,7 +200,7 @@ class Transaction:
 
     def answered(self) -> None:
         """A broker has answered to records: it asks the coordinator about them no more."""
-        self._offsets.answered.notify_here()
+        self._commit.answered.notify_here()
 
     def wrote(self) -> None:
         """Brokers have something that is part of it."""
@@ -198,9 +210,9 @@ class Transaction:
         """A transaction begins; the brokers learn of it with the first partition."""
         self._partitions.clear()
         self._groups.clear()
-        self._offsets.error = None
+        self._commit.error = None
         self._open = True
-        self._wrote = False
+        self._wrote = self._commit.ended = self._commit.aborted = False
 
     async def commit_offsets(
         self, member: Member, offsets: Mapping[TopicPartition, tuple[int, str]], after: float = 0.0
@@ -212,8 +224,8 @@ class Transaction:
         async with self._admission:
             await self._admit_group(member.group_id)
         if after:
-            self._offsets.answered = self._connection.wake_up()
-            await self._offsets.answered.wait(after)
+            self._commit.answered = self._connection.wake_up()
+            await self._commit.answered.wait(after)
         await self._ask(
             GROUP,
             member.group_id,
@@ -222,42 +234,64 @@ class Transaction:
         )
         self.wrote()
 
-    def offsets_begin(self, group_id: str) -> None:
-        """``send_offsets`` comes next, on the connection's thread. Any thread."""
-        self._offsets.group = group_id
+    def commit_begins(self, group_id: str) -> None:
+        """``commit_beside`` comes next, on the connection's thread. Any thread."""
+        self._commit.group = group_id
+        self._commit.under_way = True
 
-    async def send_offsets(self, member: Member, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
-        """As ``commit_offsets``; ``end`` waits for it, and raises what it would."""
-        async with self._offsets.turn:
+    async def commit_beside(
+        self,
+        member: Member,
+        offsets: Mapping[TopicPartition, tuple[int, str]],
+        written: Callable[[], Awaitable[bool]],
+    ) -> None:
+        """As ``commit_offsets`` and ``end``, beside records on their way: ``written`` waits for those, and says whether
+        the transaction is whole. Another call of ``end`` waits for it, and raises what it would."""
+        async with self._commit.turn:
             try:
                 # Records that wait are admitted first, and sent a moment before the offsets. Brokers ask the
                 # coordinator about both, and may refuse one while they ask about the other (KIP-890).
                 if not self.implicit:  # their admission takes a request of its own
                     await self._connection.sleep(_MOMENT)
                 await self.commit_offsets(member, offsets, after=(3 if self.implicit else 2) * _MOMENT)
+                self._commit.group = None
+                if await written() and not self._commit.aborted:
+                    await self._end(committed=True)
+                    self._commit.ended = True
             except Exception as error:
-                self._offsets.error = error
+                self._commit.error = error
             finally:
-                self._offsets.group = None
+                self._commit.group = None
+                self._commit.under_way = False
 
     async def end(self, *, committed: bool) -> None:
         """End the transaction. Raises ``TransactionError``."""
+        self._commit.aborted = not committed
+        async with self._commit.turn:
+            pass  # after the offsets on their way: they would be part of another transaction
+        if self._commit.ended:
+            return  # by then it was too late for anything else
+        if committed and self._commit.error is not None:
+            raise self._commit.error
+        await self._end(committed=committed)
+
+    async def _end(self, *, committed: bool) -> None:
         assert self._id is not None
-        async with self._offsets.turn:
-            pass  # after the records on their way: they would be part of another transaction
-        if committed and self._offsets.error is not None:
-            raise self._offsets.error
         transactional_id, producer, implicit = self._id, self.producer, self.implicit
         if implicit and not self._wrote:
             committed = False  # no broker learned of it: it may be aborted, and has nothing to commit
         self._open = False
         if self._partitions or self._groups:
-            answer = await self._ask(
-                TRANSACTION,
-                transactional_id,
-                lambda: EndTxnRequest(transactional_id, producer, committed=committed, implicit=implicit),
-                _error_code,
-            )
+            try:
+                answer = await self._ask(
+                    TRANSACTION,
+                    transactional_id,
+                    lambda: EndTxnRequest(transactional_id, producer, committed=committed, implicit=implicit),
+                    _error_code,
+                )
+            except Exception:
+                self.give_up()  # the request may be taken yet
+                raise
             if answer.producer is not None:
                 self.producer = answer.producer
 

@@ -237,10 +237,13 @@ class _Ended:
     def __init__(self, epochs: list[TaskEpoch]) -> None:
         self._epochs = epochs
 
-    def end_epochs(self) -> EpochEnd:
+    def end_epochs(self, *, input_first: bool = False) -> EpochEnd:
         end = EpochEnd(set())
         end.epochs = self._epochs
         return end
+
+    def end_epochs_now(self) -> None:
+        """All have ended."""
 
     @property
     def resting(self) -> bool:
