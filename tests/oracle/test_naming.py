@@ -15,7 +15,7 @@ from oracle import Oracle
 from programs import build
 
 _CONFIG = {"ensure.explicit.internal.resource.naming": "true"}
-#: What Kafka Streams overlooks: foreign-key joins, the topics of tables that are grouped anew, and buffers of
+#: Kafka Streams overlooks these: foreign-key joins, the topics of tables that are grouped anew, and buffers of
 #: suppressions that have no changelog.
 _OVERLOOKED = re.compile(
     r"KTABLE-FK-JOIN-.*|KTABLE-(AGGREGATE|REDUCE)-.*-repartition|.*-subscription-.*|KTABLE-SUPPRESS-.*"

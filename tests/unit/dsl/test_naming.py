@@ -128,7 +128,7 @@ NAMES: list[Callable[[Lines, Rows], Any]] = [
     ),
     # A name that is as Kafka Streams would generate it is the user's, as he keeps the state of before by it.
     lambda lines, rows: lines.group_by_key().count(Materialized("KSTREAM-AGGREGATE-STATE-STORE-0000000003")),
-    # What the topology does not have in the end needs no name.
+    # A part that the topology does not have in the end needs no name.
     lambda lines, rows: rows.filter(lambda key, value: True).map_values(str.upper).to_stream(),
 ]
 

@@ -115,7 +115,7 @@ def test_a_repartition_topic_behind_a_pattern_keeps_its_partitions_when_larger_t
 
 
 def merged_behind_a_topic() -> Topology:
-    """What a repartition topic brings, and another topic, flow into the repartition topic "y" together."""
+    """A repartition topic and another topic flow into the repartition topic "y" together."""
     topology = hop(Topology().add_source("one", "a"), "one", "x").add_source("two", "b")
     topology.add_internal_topic("y").add_processor("merge", Idle, "two", "from-x")
     return topology.add_sink("to-y", "y", "merge").add_source("from-y", "y")

@@ -189,7 +189,7 @@ def _send_nothing(record: OutputRecord) -> NoReturn:
 
 
 def _without_dead_letters(handler: ExceptionHandler, warnings: RepeatedWarnings) -> ExceptionHandler:
-    """Where history is processed there is no writer."""
+    """There is no writer where history is processed."""
     told = "the dead letter of a global store's record is left to the instances; the record is dropped here"
 
     def handle(described: ErrorContext, error: Exception) -> Response:
