@@ -59,7 +59,12 @@ if TYPE_CHECKING:
     from streamsapp.serdes.schema_registry import SchemaRegistry as SchemaRegistry
     from streamsapp.serdes.serdes import Serdes as Serdes
     from streamsapp.serdes.windowed import Windowed as Windowed
-    from streamsapp.state.api import KeyValueStore as KeyValueStore, ValueAndTimestamp as ValueAndTimestamp
+    from streamsapp.state.api import (
+        AggregationWithHeaders as AggregationWithHeaders,
+        KeyValueStore as KeyValueStore,
+        ValueAndTimestamp as ValueAndTimestamp,
+        ValueTimestampHeaders as ValueTimestampHeaders,
+    )
     from streamsapp.state.builders import Stores as Stores
     from streamsapp.state.iterators import KeyValueIterator as KeyValueIterator
     from streamsapp.state.kinds.versioned import VersionedRecord as VersionedRecord
@@ -117,7 +122,7 @@ _HOMES = {
     "streamsapp.serdes.schema_registry": ("SchemaRegistry",),
     "streamsapp.serdes.serdes": ("Serdes",),
     "streamsapp.serdes.windowed": ("Windowed",),
-    "streamsapp.state.api": ("KeyValueStore", "ValueAndTimestamp"),
+    "streamsapp.state.api": ("AggregationWithHeaders", "KeyValueStore", "ValueAndTimestamp", "ValueTimestampHeaders"),
     "streamsapp.state.builders": ("Stores",),
     "streamsapp.state.iterators": ("KeyValueIterator",),
     "streamsapp.state.kinds.versioned": ("VersionedRecord",),

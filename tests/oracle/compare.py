@@ -20,7 +20,7 @@ from programs import build
 from streamsapp import Serdes, StreamsConfig, Windowed
 from streamsapp.errors import StreamsAppError
 from streamsapp.record import Headers
-from streamsapp.state.api import ValueAndTimestamp
+from streamsapp.state.api import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
 from streamsapp.state.kinds.session import SessionType
 from streamsapp.tasks.task_context import Execution
 from streamsapp.testing import TestInputTopic, TopologyTestDriver
@@ -104,10 +104,24 @@ class _DriverRun:
         return [
             [
                 {"key": key.key, "start": key.start_ms, "end": key.end_ms} if isinstance(key, Windowed) else key,
-                {"value": value.value, "timestamp": value.timestamp} if isinstance(value, ValueAndTimestamp) else value,
+                _shown_value(value),
             ]
             for key, value in _all(self.driver.get_state_store(name))
         ]
+
+
+def _shown_value(value: Any) -> Any:
+    """A value of a store with its time, and with the headers that it has."""
+    if isinstance(value, AggregationWithHeaders):
+        return {"value": value.aggregation, "headers": _shown_headers(value.headers)}
+    if not isinstance(value, ValueAndTimestamp):
+        return value
+    shown = {"value": value.value, "timestamp": value.timestamp}
+    return shown | ({"headers": _shown_headers(value.headers)} if isinstance(value, ValueTimestampHeaders) else {})
+
+
+def _shown_headers(headers: Headers) -> list[list[str | None]]:
+    return [[name, _encoded(value)] for name, value in headers]
 
 
 def _all(store: Any) -> Iterator[tuple[Any, Any]]:

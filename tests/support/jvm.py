@@ -8,7 +8,7 @@ three sub-topologies, two repartition topics (one of them carries the changes of
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -72,7 +72,15 @@ def topology(topics: Topics, emit: Literal["update", "commit"] | None = None) ->
 class Jvm:
     """A program on Kafka Streams, in a process of its own, with the application's id and guarantee of ``config``."""
 
-    def __init__(self, topics: Iterable[str], config: StreamsConfig, directory: Path, program: str = "Lines") -> None:
+    def __init__(
+        self,
+        topics: Iterable[str],
+        config: StreamsConfig,
+        directory: Path,
+        program: str = "Lines",
+        more: Mapping[str, str] | None = None,
+    ) -> None:
+        """``more`` are further properties of Kafka Streams."""
         settings = {
             "application.id": config.application_id,
             "bootstrap.servers": config.bootstrap_servers,
@@ -81,6 +89,7 @@ class Jvm:
             "state.dir": directory / "jvm-state",
             "statestore.cache.max.bytes": 0,
             "auto.offset.reset": "earliest",
+            **(more or {}),
         }
         command = [str(find_java()), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"]
         command += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", class_path(_JAVA), program, *topics]

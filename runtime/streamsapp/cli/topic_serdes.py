@@ -65,10 +65,10 @@ def _candidates(topology: Topology, config: StreamsConfig, topic: str) -> Iterat
 
 def _changelog(topology: Topology, name: str) -> Iterator[_Found]:
     """Keys and values of stores without windows are those of the store; the others have forms of their own."""
-    from streamsapp.state.kinds.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE  # late: only this needs stores
+    from streamsapp.state.kinds.key_value import KeyValueType  # late: only this needs stores
 
     for sub in topology.sub_topologies():
         for store in sub.stores:
             if f"{store.name}-changelog" == name:
-                plain = store.type in (KEY_VALUE, TIMESTAMPED_KEY_VALUE)
+                plain = isinstance(store.type, KeyValueType)
                 yield (store.key_serde, store.value_serde, None) if plain else (Serdes.bytes(), Serdes.bytes(), None)

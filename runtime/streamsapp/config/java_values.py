@@ -48,6 +48,7 @@ _OF_FIELD: Mapping[str, Mapping[str, Any]] = {
     "deserialization_exception_handler": _HANDLERS,
     "processing_exception_handler": _HANDLERS,
     "production_exception_handler": _HANDLERS,
+    "dsl_store_format": {"DEFAULT": "default", "HEADERS": "headers"},
     "processing_guarantee": {"exactly_once_v2": "exactly_once", "exactly_once_beta": "exactly_once"},
 }
 _SIMPLE_NAME = re.compile(r"(?:.*[.$])?(\w+)")

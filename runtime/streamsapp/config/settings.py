@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 EXACTLY_ONCE = "exactly_once"
 AT_LEAST_ONCE = "at_least_once"
+#: Formats of the stores of tables.
+DEFAULT, HEADERS = "default", "headers"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,6 +228,15 @@ class ApplicationSettings:
             "these. Refused for a topology that `build(optimize=...)` made without them; an entrypoint gives the "
             "`StreamsBuilder`. Decide before the first deployment: it changes the topics",
             field=ManifestField("processing.topologyOptimization", "Optimizations"),
+        ),
+    )
+    dsl_store_format: str = field(
+        default=DEFAULT,
+        metadata=setting(
+            "`headers` has the stores of tables, aggregations, windows and sessions keep the headers of records, and "
+            "their changelogs carry them (KIP-1285); what was stored before has none",
+            choices=(DEFAULT, HEADERS),
+            field="processing.dslStoreFormat",
         ),
     )
     ensure_explicit_internal_resource_naming: bool = field(

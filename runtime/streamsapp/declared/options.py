@@ -22,7 +22,7 @@ from streamsapp.dsl.suppressed import BufferConfig, Suppressed
 from streamsapp.dsl.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from streamsapp.errors import TopologyError
 from streamsapp.state.api import Engine, StoreBuilder
-from streamsapp.state.builders import SessionStoreSupplier, Stores, WindowStoreSupplier
+from streamsapp.state.builders import SessionStoreSupplier, Stores, WindowStoreSupplier, with_headers
 from streamsapp.state.kinds.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE
 from streamsapp.state.kinds.store_type import StoreType
 from streamsapp.state.kinds.versioned import VersionedType
@@ -42,8 +42,17 @@ OffsetReset: TypeAlias = Annotated[
     Meta(pattern=r"^(earliest|latest|none|by_duration:.+)\Z", description="earliest, latest, none or by_duration:PT1H"),
 ]
 EngineName: TypeAlias = Literal["rocksdb", "memory"]
+_WITH_HEADERS = "WithHeaders"
 StoreTypeName: TypeAlias = Literal[
-    "keyValue", "timestampedKeyValue", "window", "timestampedWindow", "session", "versioned"
+    "keyValue",
+    "timestampedKeyValue",
+    "timestampedKeyValueWithHeaders",
+    "window",
+    "timestampedWindow",
+    "timestampedWindowWithHeaders",
+    "session",
+    "sessionWithHeaders",
+    "versioned",
 ]
 #: Milliseconds.
 Duration: TypeAlias = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
@@ -109,7 +118,9 @@ def store_builder(
     **settings: Any,
 ) -> StoreBuilder:
     """The builder of a store that is declared for processors to use."""
-    return StoreBuilder(name, _store_type(name, type, engine, retention_ms, window_size_ms), Engine(engine), **settings)
+    kind = _store_type(name, type.removesuffix(_WITH_HEADERS), engine, retention_ms, window_size_ms)
+    builder = StoreBuilder(name, kind, Engine(engine), **settings)
+    return with_headers(builder) if type.endswith(_WITH_HEADERS) else builder
 
 
 def _store_type(name: str, type: str, engine: str, retention_ms: int | None, window_size_ms: int | None) -> StoreType:

@@ -175,5 +175,6 @@ def _store(
         logging=options.logging,
         log_config=options.log_config,
         caching=options.caching,
+        of_table=True,
     )
     return TableStore(builder, options.store_name is not None, options.emit)

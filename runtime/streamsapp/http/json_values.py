@@ -29,7 +29,7 @@ from streamsapp.query.api import Found, StoreInfo
 from streamsapp.query.queries import serialize, windowed
 from streamsapp.query.remote_reader import decode, encode
 from streamsapp.serdes.json_text import read_json, write_json, write_shown
-from streamsapp.state.api import ValueAndTimestamp
+from streamsapp.state.api import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
 from streamsapp.state.kinds.versions import VersionedRecord
 
 _BOOLEANS = {"true": True, "false": False}
@@ -76,13 +76,16 @@ def show_bound(store: StoreInfo, key: bytes, *, as_bytes: bool) -> Any:
 
 
 def show(store: StoreInfo, found: Found, *, as_bytes: bool) -> dict[str, Any]:
-    """An entry in JSON; ``timestamp`` is ``None`` where the store keeps none."""
-    value, timestamp, version = found.value, None, {}
+    """An entry in JSON; ``timestamp`` is ``None`` where the store keeps none, and ``headers`` are those of a store that
+    keeps them: pairs of a name and base64, ``None`` for no value."""
+    value, timestamp, more = found.value, None, _headers(found.value)
     if isinstance(value, ValueAndTimestamp):
         value, timestamp = value
+    elif isinstance(value, AggregationWithHeaders):
+        value = value.aggregation
     elif isinstance(value, VersionedRecord):
         value, timestamp, valid_to = value
-        version = {"validTo": valid_to}
+        more = {"validTo": valid_to}
     if as_bytes:
         value = None if found.raw is None else encode(found.raw)
     shown_key = {"key": show_key(store, found.key, as_bytes=as_bytes)} if store.window_of is None else None
@@ -90,8 +93,14 @@ def show(store: StoreInfo, found: Found, *, as_bytes: bool) -> dict[str, Any]:
         **(shown_key or _show_window(store, found.key, as_bytes=as_bytes)),
         "value": shown(value),
         "timestamp": timestamp,
-        **version,
+        **more,
     }
+
+
+def _headers(value: Any) -> dict[str, Any]:
+    if not isinstance(value, ValueTimestampHeaders | AggregationWithHeaders):
+        return {}
+    return {"headers": [[name, None if data is None else encode(data)] for name, data in value.headers]}
 
 
 def show_version(store: StoreInfo, found: Found, *, as_bytes: bool) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from streamsapp.java_names.members import NO_COUNTERPART, NO_HEADERS, PROCESS_VALUES, QUERY
+from streamsapp.java_names.members import NO_COUNTERPART, PROCESS_VALUES, QUERY
 
 _FUNCTION = "a plain function is given where Java takes one"
 _PROCESS = "use process(supplier), with a subclass of Processor"
@@ -106,21 +106,15 @@ CLASSES: Mapping[str, str] = {
     "CommitCallback": NO_COUNTERPART,
     **dict.fromkeys(("StateRestoreCallback", "BatchingStateRestoreCallback", "StateSerdes"), NO_COUNTERPART),
     "StateStore": "use KeyValueStore, WindowStore, SessionStore or VersionedKeyValueStore; stores are made by Stores",
-    **dict.fromkeys(("ReadOnlyKeyValueStore", "TimestampedKeyValueStore"), "use KeyValueStore"),
-    **dict.fromkeys(("ReadOnlyWindowStore", "TimestampedWindowStore"), "use WindowStore"),
-    "ReadOnlySessionStore": "use SessionStore",
     **dict.fromkeys(
-        (
-            "TimestampedKeyValueStoreWithHeaders",
-            "TimestampedWindowStoreWithHeaders",
-            "SessionStoreWithHeaders",
-            "HeadersBytesStore",
-            "HeadersBytesStoreSupplier",
-            "ValueTimestampHeaders",
-            "AggregationWithHeaders",
-        ),
-        NO_HEADERS,
+        ("ReadOnlyKeyValueStore", "TimestampedKeyValueStore", "TimestampedKeyValueStoreWithHeaders"),
+        "use KeyValueStore",
     ),
+    **dict.fromkeys(
+        ("ReadOnlyWindowStore", "TimestampedWindowStore", "TimestampedWindowStoreWithHeaders"), "use WindowStore"
+    ),
+    **dict.fromkeys(("ReadOnlySessionStore", "SessionStoreWithHeaders"), "use SessionStore"),
+    **dict.fromkeys(("HeadersBytesStore", "HeadersBytesStoreSupplier"), NO_COUNTERPART),
     **dict.fromkeys(
         ("WindowStoreIterator", "VersionedRecordIterator", "ReadOnlyRecordIterator"), "use KeyValueIterator"
     ),

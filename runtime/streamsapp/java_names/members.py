@@ -14,7 +14,6 @@ GROUPED = frozenset({"count", "reduce", "aggregate", "cogroup", "windowed_by", "
 PROCESS_VALUES = "use process_values(supplier), with a subclass of Processor"
 QUERY = 'stores are queried with StreamsRuntime.query("store", key=...), without a type of store'
 _OPTION = "here it is written {}"
-NO_HEADERS = "stores keep no headers here: use the one without Headers in its name"
 NO_COUNTERPART = "it has no counterpart here, leave it out"
 
 
@@ -187,17 +186,6 @@ MEMBERS: Mapping[str, Mapping[str, str]] = {
     "Stores": {
         "lruMap": "use in_memory_key_value_store(name), and delete what is not needed",
         "persistentTimestampedWindowStore": "use persistent_window_store with timestamped_window_store_builder",
-        **dict.fromkeys(
-            (
-                "persistentSessionStoreWithHeaders",
-                "persistentTimestampedKeyValueStoreWithHeaders",
-                "persistentTimestampedWindowStoreWithHeaders",
-                "sessionStoreWithHeadersBuilder",
-                "timestampedKeyValueStoreWithHeadersBuilder",
-                "timestampedWindowStoreWithHeadersBuilder",
-            ),
-            NO_HEADERS,
-        ),
     },
     "StoreBuilder": {"build": "give the builder to add_state_store()", "loggingEnabled": "here it is called logging"},
     "Topology": {
@@ -241,9 +229,9 @@ MEMBERS: Mapping[str, Mapping[str, str]] = {
         "getTimestampedKeyValueStore": "here it is called get_state_store(name)",
         "getTimestampedWindowStore": "here it is called get_state_store(name)",
         "getVersionedKeyValueStore": "here it is called get_versioned_store(name)",
-        "getTimestampedKeyValueStoreWithHeaders": NO_HEADERS,
-        "getTimestampedWindowStoreWithHeaders": NO_HEADERS,
-        "getSessionStoreWithHeaders": NO_HEADERS,
+        "getTimestampedKeyValueStoreWithHeaders": "here it is called get_state_store(name)",
+        "getTimestampedWindowStoreWithHeaders": "here it is called get_state_store(name)",
+        "getSessionStoreWithHeaders": "here it is called get_session_store(name)",
         "pipeInput": "use create_input_topic(topic, key_serde, value_serde).pipe_input(key, value)",
         "readOutput": "use create_output_topic(topic, key_serde, value_serde).read_record()",
         "metrics": "figures of a test are its results; those of an instance are StreamsRuntime.samples()",
@@ -284,5 +272,15 @@ MEMBERS: Mapping[str, Mapping[str, str]] = {
         "make": "write ValueAndTimestamp(value, timestamp)",
         "makeAllowNullable": "write ValueAndTimestamp(value, timestamp)",
         "getValueOrNull": "here it is value, and the pair is None where there is none",
+    },
+    "ValueTimestampHeaders": {
+        "make": "write ValueTimestampHeaders(value, timestamp, headers)",
+        "makeAllowNullable": "write ValueTimestampHeaders(value, timestamp, headers)",
+        "getValueOrNull": "here it is value, and the whole is None where there is none",
+    },
+    "AggregationWithHeaders": {
+        "make": "write AggregationWithHeaders(aggregation, headers)",
+        "makeAllowNullable": "write AggregationWithHeaders(aggregation, headers)",
+        "getAggregationOrNull": "here it is aggregation, and the whole is None where there is none",
     },
 }

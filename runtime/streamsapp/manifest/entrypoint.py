@@ -72,7 +72,7 @@ def load_topology(app: StreamsApp, folder: Path) -> Topology:
             refuse_calls(built)
         except TopologyError as error:
             raise _fault(f"spec.engine: spark: {error}") from error
-    return built
+    return built.with_store_format(app.spec.processing.dsl_store_format)
 
 
 def _load_topology(app: StreamsApp, folder: Path) -> Topology:

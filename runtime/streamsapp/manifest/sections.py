@@ -124,6 +124,13 @@ class ProcessingSettings(Fields, frozen=True, kw_only=True):
             "before the first deployment: it changes the topics"
         ),
     ] = "none"
+    dsl_store_format: Annotated[
+        Literal["default", "headers"],
+        Doc(
+            "`headers` has the stores of tables, aggregations, windows and sessions keep the headers of "
+            "records, and their changelogs carry them (KIP-1285); what was stored before has none"
+        ),
+    ] = "default"
     ensure_explicit_internal_resource_naming: Annotated[
         bool,
         Doc(

@@ -21,7 +21,7 @@ from urllib.parse import quote, urlencode
 from streamsapp.errors import InvalidQueryError, StoreNotAvailableError
 from streamsapp.query.api import Found, KeyRange, Page, QuerySource, Staleness, StoreInfo, Wanted
 from streamsapp.serdes.json_text import read_json
-from streamsapp.state.api import ValueAndTimestamp
+from streamsapp.state.api import ValueAndTimestamp, with_headers
 from streamsapp.state.kinds.versions import VersionedRecord
 from streamsapp.tasks.states import TaskRole
 from streamsapp.web.connections import HEAD_BYTES
@@ -261,9 +261,18 @@ def _found(store: StoreInfo, document: Mapping[str, Any]) -> Found:
     timestamp = document["timestamp"]
     if value is not None and store.key_of is not None:
         value = VersionedRecord(value, timestamp, document["validTo"])
+    elif value is not None and "headers" in document:
+        headers = [_header(name, data) for name, data in document["headers"]]
+        value = with_headers(value, timestamp, headers)
     elif value is not None and timestamp is not None:
         value = ValueAndTimestamp(value, timestamp)
     return Found(decode(document["key"]), value, raw)
+
+
+def _header(name: object, data: str | None) -> tuple[str, bytes | None]:
+    if not isinstance(name, str):
+        raise ValueError(f"{name!r:.100} is not the name of a header")
+    return name, None if data is None else decode(data)
 
 
 def _source(document: Mapping[str, Any]) -> QuerySource:

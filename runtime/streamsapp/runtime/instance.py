@@ -84,7 +84,7 @@ class StreamsRuntime(JavaNames):
         if fault is not None:
             raise ConfigError(f"topology_optimization: {fault}")
         check_names(topology.naming_fault, config)
-        self._topology = topology
+        self._topology = topology.with_store_format(config.dsl_store_format)
         self._config = config
         self._clock = clock or SystemClock()
         self._state = StateHolder()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from streamsapp.java_names.lookup import java_names
 from streamsapp.plain_text import plain_text
+from streamsapp.record import Headers
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.iterators import KeyValueIterator
 
@@ -28,6 +29,56 @@ class ValueAndTimestamp(NamedTuple):
 
     value: Any
     timestamp: int
+
+
+@java_names("ValueTimestampHeaders")
+class ValueTimestampHeaders(ValueAndTimestamp):
+    """The value that a store with headers holds for a key: a :class:`ValueAndTimestamp` with the headers of the record
+    that wrote it (KIP-1271)."""
+
+    _headers: Headers
+
+    def __new__(cls, value: Any, timestamp: int, headers: Headers | None = None) -> ValueTimestampHeaders:
+        made = super().__new__(cls, value, timestamp)
+        made._headers = list(headers or ())
+        return made
+
+    @property
+    def headers(self) -> Headers:
+        """Pairs of a name and bytes or ``None``, in order; none for a record without."""
+        return self._headers
+
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(other) and self.headers == getattr(other, "headers", [])
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = ValueAndTimestamp.__hash__
+
+    def __repr__(self) -> str:
+        return f"ValueTimestampHeaders(value={self.value!r}, timestamp={self.timestamp}, headers={self.headers!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.value, self.timestamp, self.headers)
+
+
+@java_names("AggregationWithHeaders")
+class AggregationWithHeaders(NamedTuple):
+    """The aggregate that a session store with headers holds for a session, and the headers of the record that wrote it
+    (KIP-1271)."""
+
+    aggregation: Any
+    headers: Headers
+
+
+def with_headers(
+    value: Any, timestamp: int | None, headers: Headers | None
+) -> ValueTimestampHeaders | AggregationWithHeaders:
+    """Returns a value as stores with headers give it. Sessions have no timestamp: ``None``, or -1."""
+    if timestamp is None or timestamp < 0:
+        return AggregationWithHeaders(value, list(headers or ()))
+    return ValueTimestampHeaders(value, timestamp, headers)
 
 
 class Engine(Enum):
@@ -55,6 +106,8 @@ class StoreBuilder:
     log_config: dict[str, str] = field(default_factory=dict)
     caching: bool = True
     changelog_topic: str | None = None
+    #: Says whether the DSL made it for a table: ``dsl_store_format`` decides whether it keeps headers.
+    of_table: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", plain_text(self.name))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from streamsapp.errors import TopologyError
 from streamsapp.java_names.lookup import java_names
 from streamsapp.processor.api import Duration, duration_ms
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.api import Engine, StoreBuilder
-from streamsapp.state.kinds.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE
+from streamsapp.state.kinds.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE, KeyValueType
 from streamsapp.state.kinds.session import SessionType
 from streamsapp.state.kinds.store_type import StoreType
 from streamsapp.state.kinds.versioned import VersionedType
@@ -95,6 +95,15 @@ class VersionedStoreSupplier:
             )
 
 
+def with_headers(builder: StoreBuilder) -> StoreBuilder:
+    """Returns the same store with the headers of records in its entries (KIP-1271), as it is if its kind keeps none."""
+    kind = builder.type
+    return replace(builder, type=kind.with_headers()) if isinstance(kind, _WITH_HEADERS) else builder
+
+
+_WITH_HEADERS = KeyValueType | WindowType | SessionType
+
+
 @java_names("Stores")
 class Stores:
     """Makes suppliers of stores, and the builders that add serdes to them (Kafka Streams' ``Stores``). Durations are
@@ -160,6 +169,34 @@ class Stores:
         return StoreBuilder(supplier.name, kind, supplier.engine, key_serde, value_serde)
 
     @staticmethod
+    def timestamped_window_store_with_headers_builder(
+        supplier: WindowStoreSupplier, key_serde: AnySerde | None = None, value_serde: AnySerde | None = None
+    ) -> StoreBuilder:
+        """Builds a :class:`~streamsapp.state.kinds.windowed_api.WindowStore` of
+        :class:`~streamsapp.state.api.ValueTimestampHeaders` (KIP-1271)."""
+        return with_headers(Stores.timestamped_window_store_builder(supplier, key_serde, value_serde))
+
+    @staticmethod
+    def persistent_timestamped_window_store_with_headers(
+        name: str, retention: Duration, window_size: Duration, retain_duplicates: bool = False
+    ) -> WindowStoreSupplier:
+        """Supplies a window store in RocksDB, for a builder with headers (KIP-1271)."""
+        return Stores.persistent_window_store(name, retention, window_size, retain_duplicates)
+
+    @staticmethod
+    def session_store_with_headers_builder(
+        supplier: SessionStoreSupplier, key_serde: AnySerde | None = None, value_serde: AnySerde | None = None
+    ) -> StoreBuilder:
+        """Builds a :class:`~streamsapp.state.kinds.windowed_api.SessionStore` of
+        :class:`~streamsapp.state.api.AggregationWithHeaders` (KIP-1271)."""
+        return with_headers(Stores.session_store_builder(supplier, key_serde, value_serde))
+
+    @staticmethod
+    def persistent_session_store_with_headers(name: str, retention: Duration) -> SessionStoreSupplier:
+        """Supplies a session store in RocksDB, for a builder with headers (KIP-1271)."""
+        return Stores.persistent_session_store(name, retention)
+
+    @staticmethod
     def persistent_session_store(name: str, retention: Duration) -> SessionStoreSupplier:
         """Supplies a session store in RocksDB, which keeps a session for ``retention`` after its end. Raises
         ``TopologyError`` for a negative retention."""
@@ -217,3 +254,17 @@ class Stores:
         """Builds a :class:`~streamsapp.state.api.KeyValueStore` whose values are
         :class:`~streamsapp.state.api.ValueAndTimestamp` (KIP-258)."""
         return StoreBuilder(supplier.name, TIMESTAMPED_KEY_VALUE, supplier.engine, key_serde, value_serde)
+
+    @staticmethod
+    def timestamped_key_value_store_with_headers_builder(
+        supplier: KeyValueStoreSupplier, key_serde: AnySerde | None = None, value_serde: AnySerde | None = None
+    ) -> StoreBuilder:
+        """Builds a :class:`~streamsapp.state.api.KeyValueStore` of
+        :class:`~streamsapp.state.api.ValueTimestampHeaders` (KIP-1271). A value that is put without headers of its own,
+        and a deletion, have those of the record in process."""
+        return with_headers(Stores.timestamped_key_value_store_builder(supplier, key_serde, value_serde))
+
+    @staticmethod
+    def persistent_timestamped_key_value_store_with_headers(name: str) -> KeyValueStoreSupplier:
+        """Supplies a key-value store in RocksDB, for a builder with headers (KIP-1271)."""
+        return KeyValueStoreSupplier(name, Engine.ROCKSDB)

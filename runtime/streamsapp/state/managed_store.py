@@ -16,12 +16,13 @@ from streamsapp.serdes.api import AnySerde
 from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.engine.entries import LONG_SIZE, PlainFormat, TimestampedFormat
 from streamsapp.state.engine.epoch import Writes
+from streamsapp.state.engine.headers import HeadersFormat
 from streamsapp.state.engine.resources import StateResources
 from streamsapp.state.engine.store_engine import StoreEngine
 from streamsapp.state.kinds.store_type import PlainLayout, StateStore, StoreParts, StoreType
 from streamsapp.state.layers.read_only import ReadOnlyLayers
 from streamsapp.state.layers.views import Readers
-from streamsapp.state.layers.write_back import WriteBack
+from streamsapp.state.layers.write_back import HeadedWriteBack, WriteBack
 
 T = TypeVar("T")
 
@@ -42,7 +43,8 @@ class ManagedStore:
         self.builder = builder
         self.format = kind.format(value_serde)
         self.layout = kind.layout()
-        self.layers = WriteBack(
+        make_layers = HeadedWriteBack if isinstance(self.format, HeadersFormat) else WriteBack
+        self.layers = make_layers(
             self.format,
             resources,
             keeps_timestamps=kind.keeps_timestamps,

@@ -22,7 +22,9 @@ from streamsapp.processor.timestamps import whole_number
 from streamsapp.record import Headers, InputRecord, Record, RecordMetadata, TaskId
 from streamsapp.serdes.api import DefaultSerdes
 from streamsapp.serdes.windowed import MAX_TIMESTAMP
+from streamsapp.state.engine.headers import heading
 from streamsapp.state.kinds.by_name import of_kind
+from streamsapp.state.kinds.facade import headers_format_of
 from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.punctuation import Schedule
 from streamsapp.tasks.task_context import TaskContext
@@ -111,6 +113,11 @@ class NodeBinding:
                 f"processor {self.node_name} has no access to the store {name!r}: connect it, e.g. "
                 f"process(supplier, {name!r}) or connect_processor_and_state_stores({self.node_name!r}, {name!r})"
             ) from None
+
+    def heading(self, push: Push) -> Push:
+        """Gives stores that keep headers those of each record; a node without such stores is left as it is."""
+        formats = [form for store in self._stores.values() if (form := headers_format_of(store)) is not None]
+        return heading(formats, push, self.on_error) if formats else push
 
     def timed(self, push: Push) -> Push:
         """Sets the task's time before each push."""

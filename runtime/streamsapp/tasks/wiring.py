@@ -134,7 +134,7 @@ class WiredTopology:
                 if isinstance(node, SourceNode):
                     push = self.source(binding)
                 elif node.name in self.operators and node.name not in self.wrapped:
-                    push = self.operators[node.name].bind(binding)
+                    push = binding.heading(self.operators[node.name].bind(binding))
             wiring.pushes[node.name] = push if push is nowhere else probe(node.name, push)
         return wiring
 
@@ -169,7 +169,9 @@ def wire(sub_topology: SubTopology, wires: Wires) -> WiredTopology:
             continue
         binding = plain.bindings[node.name] = _binding(node, wires, wired)
         plain.pushes[node.name] = (
-            wired.source(binding) if isinstance(node, SourceNode) else _processor(node, binding, wires, wired)
+            wired.source(binding)
+            if isinstance(node, SourceNode)
+            else binding.heading(_processor(node, binding, wires, wired))
         )
     wired.operators = dict(reversed(wired.operators.items()))
     wired.processors = dict(reversed(wired.processors.items()))

@@ -75,6 +75,7 @@ class TopologyTestDriver(JavaNames):
             )
         self._config = config or StreamsConfig(application_id="test", bootstrap_servers="none:9092")
         check_names(topology.naming_fault, self._config)
+        topology = topology.with_store_format(self._config.dsl_store_format)
         self._clock = MockClock(initial_wall_clock_ms)
         self._partitions = TopicPartitions(partitions)
         self._directory = Path(tempfile.mkdtemp(prefix="streamsapp-test-"))

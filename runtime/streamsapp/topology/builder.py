@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass, field, replace
 
+from streamsapp.config.settings import HEADERS
 from streamsapp.errors import TopologyError, place_of_caller
 from streamsapp.java_names.lookup import JavaNames
 from streamsapp.plain_text import plain_text
@@ -18,6 +20,7 @@ from streamsapp.processor.partitions import takes_headers
 from streamsapp.processor.timestamps import TimestampExtractor
 from streamsapp.serdes.adapt import Deserializing, Serializing, as_deserializer, as_serializer
 from streamsapp.state.api import StoreBuilder
+from streamsapp.state.builders import with_headers
 from streamsapp.topology import subtopologies
 from streamsapp.topology.description import TopologyDescription
 from streamsapp.topology.known_faults import check_known_faults
@@ -299,6 +302,16 @@ class Topology(JavaNames):
         """Returns every node in the order in which it was added, global ones included; ``children`` is empty here."""
         return iter(self._graph.nodes.values())
 
+    def with_store_format(self, store_format: str) -> Topology:
+        """Returns the topology whose tables have stores of this format: ``headers`` are those of records (KIP-1285)."""
+        if store_format != HEADERS:
+            return self
+        made, graph = copy(self), self._graph
+        stores = {name: _with_headers(builder) for name, builder in graph.stores.items()}
+        shared = {name: replace(each, store=_with_headers(each.store)) for name, each in graph.global_stores.items()}
+        made._graph = replace(graph, stores=stores, global_stores=shared)
+        return made
+
     def naming_fault(self) -> str | None:
         """Returns which stores and internal topics have names that were generated, where and how to name them; ``None``
         if there are none (KIP-1111)."""
@@ -394,6 +407,10 @@ class Topology(JavaNames):
                     raise TopologyError(
                         f"pattern {pattern.pattern} matches topic {topic}, which source {source.name} reads already"
                     )
+
+
+def _with_headers(builder: StoreBuilder) -> StoreBuilder:
+    return with_headers(builder) if builder.of_table else builder
 
 
 def _taken(name: str) -> str:

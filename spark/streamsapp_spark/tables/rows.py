@@ -11,7 +11,7 @@ from typing import Any
 
 from streamsapp.remote.snapshot import Snapshot
 from streamsapp.serdes.windowed import Windowed
-from streamsapp.state.api import ValueAndTimestamp
+from streamsapp.state.api import AggregationWithHeaders, ValueAndTimestamp
 from streamsapp.state.kinds.session import SessionStoreImpl
 from streamsapp.state.kinds.versioned import VersionedRecord, VersionedStoreImpl
 from streamsapp.tasks.assembly import task_stores
@@ -34,7 +34,7 @@ def stored_rows(app: StoredApplication, columns: StoreColumns, snapshot: Snapsho
         rest = _rest(columns, snapshot)
         for key, value in _entries(stores.stores[columns.store]):
             timed = isinstance(value, _TIMED)
-            plain = columns.value(value.value if timed else value)
+            plain = columns.value(_plain(value))
             yield (*_key(columns, key), plain, value.timestamp if timed else None, *rest)
     finally:
         stores.close()
@@ -68,6 +68,12 @@ def _entries(store: Any) -> Iterator[tuple[Any, Any]]:
     if isinstance(store, SessionStoreImpl):
         return store.fetch_range(None, None)
     return store.latest_versions() if isinstance(store, VersionedStoreImpl) else iter(store.all())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, AggregationWithHeaders):
+        return value.aggregation
+    return value.value if isinstance(value, _TIMED) else value
 
 
 def _key(columns: StoreColumns, key: Any) -> tuple[Any, ...]:

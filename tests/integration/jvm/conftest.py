@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -24,8 +24,10 @@ def start_jvm(tmp_path: Path) -> Iterator[Callable[..., Jvm]]:
     """Starts the program on Kafka Streams; closes after the test what still runs."""
     started: list[Jvm] = []
 
-    def start(topics: Iterable[str], config: StreamsConfig, program: str = "Lines") -> Jvm:
-        started.append(Jvm(topics, config, tmp_path, program))
+    def start(
+        topics: Iterable[str], config: StreamsConfig, program: str = "Lines", more: Mapping[str, str] | None = None
+    ) -> Jvm:
+        started.append(Jvm(topics, config, tmp_path, program, more))
         return started[-1]
 
     yield start

@@ -30,6 +30,7 @@ import org.apache.kafka.streams.state.SessionStore;
 import org.apache.kafka.streams.state.StoreBuilder;
 import org.apache.kafka.streams.state.TimestampedKeyValueStore;
 import org.apache.kafka.streams.state.ValueAndTimestamp;
+import org.apache.kafka.streams.state.ValueTimestampHeaders;
 import org.apache.kafka.streams.state.VersionedKeyValueStore;
 import org.apache.kafka.streams.state.VersionedRecord;
 import org.apache.kafka.streams.state.WindowStore;
@@ -230,8 +231,9 @@ final class Processors {
         String name = step.hasNonNull("global") ? step.get("global").asText() : step.get("stores").get(0).asText();
         Object store = context.getStateStore(name);
         Object found = key == null ? null : ((KeyValueStore<?, ?>) store).get(cast(key));
-        return new Stepped(Functions.text(found instanceof ValueAndTimestamp<?> stamped ? stamped.value() : found),
-            timestamp, headers);
+        Object plain = found instanceof ValueAndTimestamp<?> stamped ? stamped.value()
+            : found instanceof ValueTimestampHeaders<?> headed ? headed.value() : found;
+        return new Stepped(Functions.text(plain), timestamp, headers);
     }
 
     @SuppressWarnings("unchecked")

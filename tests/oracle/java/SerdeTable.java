@@ -6,6 +6,7 @@ import java.util.ArrayList;
 import java.util.Base64;
 import java.util.List;
 import java.util.UUID;
+import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.common.serialization.Deserializer;
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
@@ -21,7 +22,9 @@ import org.apache.kafka.streams.kstream.internals.ChangedDeserializer;
 import org.apache.kafka.streams.kstream.internals.ChangedSerializer;
 import org.apache.kafka.streams.kstream.internals.SessionWindow;
 import org.apache.kafka.streams.kstream.internals.TimeWindow;
+import org.apache.kafka.streams.state.AggregationWithHeaders;
 import org.apache.kafka.streams.state.ValueAndTimestamp;
+import org.apache.kafka.streams.state.ValueTimestampHeaders;
 
 /**
  * Serdes by name, and their values as JSON.
@@ -145,6 +148,25 @@ final class SerdeTable {
             ObjectNode object = nodes.objectNode();
             object.set("value", json(stamped.value()));
             return object.put("timestamp", stamped.timestamp());
+        }
+        if (value instanceof ValueTimestampHeaders<?> headed) {
+            ObjectNode object = nodes.objectNode();
+            object.set("value", json(headed.value()));
+            object.put("timestamp", headed.timestamp());
+            object.set("headers", json(headed.headers()));
+            return object;
+        }
+        if (value instanceof AggregationWithHeaders<?> headed) {
+            ObjectNode object = nodes.objectNode();
+            object.set("value", json(headed.aggregation()));
+            object.set("headers", json(headed.headers()));
+            return object;
+        }
+        if (value instanceof Headers headers) {
+            ArrayNode array = nodes.arrayNode();
+            headers.forEach(header -> array.addArray().add(header.key())
+                .add(header.value() == null ? null : Base64.getEncoder().encodeToString(header.value())));
+            return array;
         }
         if (value instanceof Boolean flag) {
             return nodes.booleanNode(flag);

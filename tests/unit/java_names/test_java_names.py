@@ -183,6 +183,7 @@ _VALUES = {
     "topology.optimization": "all",
     "processor.wrapper.class": lambda node_name, processor: processor,
     "ensure.explicit.internal.resource.naming": "true",
+    "dsl.store.format": "HEADERS",
     "errors.dead.letter.queue.topic.name": "dead",
     "state.dir": "state",
     "security.protocol": "PLAINTEXT",

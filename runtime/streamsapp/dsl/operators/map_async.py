@@ -17,7 +17,7 @@ from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.engine.entries import kept_key
-from streamsapp.state.kinds.buffered_record import loggable
+from streamsapp.state.engine.headers import loggable
 from streamsapp.state.kinds.waiting_records import WaitingRecord, WaitingRecords, waiting_record
 
 

@@ -120,7 +120,7 @@ def storing(store: str, serde: AnySerde, format: EntryFormat) -> ToStored:
             f"{error} (the store's value serde is {serde.name})"
         ) from error
 
-    lowest, highest = serde.bounds or (0, -1)
+    lowest, highest = (serde.bounds if format.keeps_values else None) or (0, -1)
     return native.ToStored(
         stored=format.to_stored, stored_again=format.stored_again, refused=refused, lowest=lowest, highest=highest
     )
@@ -159,6 +159,8 @@ class ToStored(Protocol):
 class EntryFormat(ChangelogFormat, Protocol):
     """Translates between the three forms, for one store."""
 
+    #: Says whether the stored form of an immutable value is the value itself.
+    keeps_values: bool
     #: Of a value that is not ``None``; raises for what could not be written at the commit.
     to_stored: Callable[[Any], Any]
     from_stored: Callable[[Any], Any]
@@ -200,6 +202,7 @@ class PlainFormat:
     """Entries without timestamp."""
 
     has_headers = False
+    keeps_values = True
 
     def __init__(self, serde: AnySerde) -> None:
         serialize, deserialize = serde.serialize, serde.deserialize

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 from streamsapp import native
 from streamsapp.errors import StateStoreError
-from streamsapp.record import Headers, InputRecord, RawRecord, check_headers
+from streamsapp.record import Headers, InputRecord, RawRecord
 from streamsapp.serdes.api import identity
 from streamsapp.state.engine.entries import NO_TIMESTAMP, Entry, headers_size
+from streamsapp.state.engine.headers import pack_headers, sized
 
 _LONG = Struct(">q")
 _INT = Struct(">i")
@@ -65,13 +66,10 @@ class Buffered(NamedTuple):
     def encode(self) -> bytes:
         """The changelog's value."""
         topic = (self.topic or "").encode()
-        headers = self.headers or ()
-        parts = [_TWO_LONGS.pack(self.timestamp, self.offset), _sized(topic), _INT.pack(self.partition)]
-        parts.append(_INT.pack(len(headers)))
-        for name, value in headers:
-            parts += (_sized(name.encode()), _sized(value))
+        parts = [_TWO_LONGS.pack(self.timestamp, self.offset), sized(topic), _INT.pack(self.partition)]
+        parts.append(pack_headers(self.headers))
         as_prior = self.old is not None and self.old == self.prior
-        parts += (_sized(self.prior), _INT.pack(_AS_PRIOR) if as_prior else _sized(self.old), _sized(self.new))
+        parts += (sized(self.prior), _INT.pack(_AS_PRIOR) if as_prior else sized(self.old), sized(self.new))
         parts.append(_LONG.pack(self.time))
         return b"".join(parts)
 
@@ -79,23 +77,6 @@ class Buffered(NamedTuple):
 def origin(record: InputRecord | None) -> tuple[str | None, int, int]:
     """Topic, partition and offset of the record that an update came with."""
     return (None, -1, -1) if record is None else (record.topic(), record.partition(), record.offset())
-
-
-def loggable(headers: Headers | None) -> Headers | None:
-    """Returns headers as the changelog has them: a value that is text is encoded, as the client does where it is sent.
-    Raises for what cannot be logged."""
-    if not headers:
-        return headers
-    check_headers(headers)
-    # The type says bytes; headers that users add may be anything that passes the check.
-    given: list[tuple[str, Any]] = list(headers)
-    if not any(isinstance(value, str) for _, value in given):
-        return headers
-    return [(name, value.encode() if isinstance(value, str) else value) for name, value in given]
-
-
-def _sized(data: bytes | None) -> bytes:
-    return _INT.pack(_NONE) if data is None else _INT.pack(len(data)) + data
 
 
 def decode(data: bytes) -> Buffered:
@@ -156,6 +137,7 @@ class BufferedFormat:
     def __init__(self, operator: str, headers: Headers | None = None) -> None:
         """``headers`` are those of every record of the changelog, and required of what is restored."""
         self.has_headers = headers is not None
+        self.keeps_values = False
         self.number_size = 0
         self.to_stored: Callable[[Any], Any] = identity
         self.from_stored: Callable[[Any], Any] = identity

@@ -5,11 +5,13 @@ Made with the task, on the polling thread; called on the processing thread that 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from streamsapp.errors import StateStoreError
-from streamsapp.state.engine.entries import NO_TIMESTAMP, Entry, ToStored, kept_key, storing
+from streamsapp.state.engine.entries import NO_TIMESTAMP, Entry, EntryFormat, ToStored, kept_key, storing
+from streamsapp.state.engine.headers import HeadersFormat, loggable
 from streamsapp.state.engine.segments import Segments
 from streamsapp.state.kinds.recent_entries import Recent
 from streamsapp.state.kinds.store_type import Layers, StoreParts
@@ -63,6 +65,32 @@ class SerdeFacade(Facade):
         if key is None:
             raise StateStoreError(f"null key for state store {self._name!r}; filter records without a key first")
         return self.key_bytes(key)
+
+
+def headers_format_of(store: object) -> HeadersFormat | None:
+    """Returns the format of a store that keeps headers; ``None`` for every other one."""
+    given = getattr(store, "given_headers", None)
+    return given.format if isinstance(given, GivenHeaders) else None
+
+
+class GivenHeaders:
+    """The headers of values that users put into a store with headers: those that the value has. A deletion has those of
+    the record in process, and so does a value without any of its own."""
+
+    def __init__(self, format: EntryFormat) -> None:
+        assert isinstance(format, HeadersFormat)
+        self.format = format
+
+    @contextmanager
+    def of(self, value: Any) -> Iterator[None]:
+        """Has the store write ``value`` with its headers meanwhile."""
+        before = self.format.now
+        if value is not None and (given := getattr(value, "headers", None)) is not None:
+            self.format.now = list(loggable(given) or ()) or None
+        try:
+            yield
+        finally:
+            self.format.now = before
 
 
 class SegmentedFacade(SerdeFacade):

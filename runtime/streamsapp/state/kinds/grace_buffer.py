@@ -18,9 +18,10 @@ from streamsapp.record import Headers, InputRecord
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.windowed import MAX_TIMESTAMP
 from streamsapp.state.engine.entries import NO_TIMESTAMP, EntryFormat, PhysicalEntry
+from streamsapp.state.engine.headers import loggable
 from streamsapp.state.engine.segments import Segments
 from streamsapp.state.engine.store_engine import Reads
-from streamsapp.state.kinds.buffered_record import Buffered, BufferedFormat, loggable, origin
+from streamsapp.state.kinds.buffered_record import Buffered, BufferedFormat, origin
 from streamsapp.state.kinds.facade import Facade
 from streamsapp.state.kinds.store_type import Layout, StoreParts
 from streamsapp.state.layers.views import Readers, StoreView

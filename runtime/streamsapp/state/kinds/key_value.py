@@ -15,7 +15,7 @@ from typing import Any
 from streamsapp.java_names.lookup import java_names
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.serdes import Serdes
-from streamsapp.state.api import ValueAndTimestamp
+from streamsapp.state.api import ValueAndTimestamp, ValueTimestampHeaders
 from streamsapp.state.engine.entries import (
     Entry,
     EntryFormat,
@@ -23,8 +23,9 @@ from streamsapp.state.engine.entries import (
     TimestampedFormat,
     checked_timestamp,
 )
+from streamsapp.state.engine.headers import HeadersFormat
 from streamsapp.state.iterators import KeyValueIterator
-from streamsapp.state.kinds.facade import SerdeFacade
+from streamsapp.state.kinds.facade import GivenHeaders, SerdeFacade
 from streamsapp.state.kinds.store_type import Layers, Layout, PlainLayout, StoreParts, StoreType
 from streamsapp.state.layers.views import Readers, StoreView
 from streamsapp.state.layers.write_back import WriteBack
@@ -145,22 +146,48 @@ class TimestampedKeyValueStoreImpl(KeyValueStoreImpl):
             self.write(key_bytes, self.to_stored(key, value[0]), checked_timestamp(self._name, key, value[1]))
 
 
+class HeadersKeyValueStoreImpl(TimestampedKeyValueStoreImpl):
+    """A store of :class:`ValueTimestampHeaders`. Its changelog carries the value alone, with its timestamp and its
+    headers."""
+
+    def __init__(self, parts: StoreParts) -> None:
+        super().__init__(parts)
+        self.given_headers = GivenHeaders(parts.format)
+
+    def _value(self, entry: Entry) -> ValueTimestampHeaders | None:
+        stored, timestamp = entry
+        if stored is None:
+            return None
+        return ValueTimestampHeaders(self.from_stored(stored), timestamp, stored.headers)
+
+    def _put(self, key: Any, key_bytes: bytes, value: tuple[Any, int] | None) -> None:
+        with self.given_headers.of(value):
+            super()._put(key, key_bytes, value)
+
+
 @dataclass(frozen=True)
 class KeyValueType:
     """The type of stores with one value per key."""
 
     name: str
     keeps_timestamps: bool
+    keeps_headers: bool = False
     changelog_settings = MappingProxyType[str, str]({})
     window_of = None
 
+    def with_headers(self) -> StoreType:
+        return TIMESTAMPED_KEY_VALUE_WITH_HEADERS if self.keeps_timestamps else self
+
     def format(self, value_serde: AnySerde) -> EntryFormat:
-        return TimestampedFormat(value_serde) if self.keeps_timestamps else PlainFormat(value_serde)
+        plain = TimestampedFormat(value_serde) if self.keeps_timestamps else PlainFormat(value_serde)
+        return HeadersFormat(plain) if self.keeps_headers else plain
 
     def layout(self) -> Layout:
         return PlainLayout()
 
     def facade(self, parts: StoreParts) -> KeyValueStoreImpl:
+        if self.keeps_headers:
+            return HeadersKeyValueStoreImpl(parts)
         return TimestampedKeyValueStoreImpl(parts) if self.keeps_timestamps else KeyValueStoreImpl(parts)
 
     def view(self, layers: WriteBack, layout: Layout, format: EntryFormat, readers: Readers) -> StoreView | None:
@@ -169,6 +196,9 @@ class KeyValueType:
 
 KEY_VALUE: StoreType = KeyValueType("key_value", keeps_timestamps=False)
 TIMESTAMPED_KEY_VALUE: StoreType = KeyValueType("timestamped_key_value", keeps_timestamps=True)
+TIMESTAMPED_KEY_VALUE_WITH_HEADERS: StoreType = KeyValueType(
+    "timestamped_key_value_with_headers", keeps_timestamps=True, keeps_headers=True
+)
 
 
 def prefix_end(prefix: bytes) -> bytes | None:

@@ -11,7 +11,7 @@ A store whose sessions are asked for by time, too, has every entry twice: ``segm
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from struct import Struct
 from typing import Any
@@ -20,14 +20,16 @@ from streamsapp.errors import StateStoreError
 from streamsapp.java_names.lookup import java_names
 from streamsapp.record import InputRecord
 from streamsapp.serdes.windowed import MAX_TIMESTAMP, Windowed
+from streamsapp.state.api import AggregationWithHeaders
 from streamsapp.state.engine.entries import Entry, EntryFormat, PhysicalEntry, PlainFormat, checked_bound
 from streamsapp.state.engine.epoch import Writes
+from streamsapp.state.engine.headers import HeadersFormat
 from streamsapp.state.engine.segments import Segments
 from streamsapp.state.engine.store_engine import Reads
 from streamsapp.state.iterators import KeyValueIterator
-from streamsapp.state.kinds.facade import SegmentedFacade, directed
+from streamsapp.state.kinds.facade import GivenHeaders, SegmentedFacade, directed
 from streamsapp.state.kinds.recent_entries import Item
-from streamsapp.state.kinds.store_type import Layout, StoreParts
+from streamsapp.state.kinds.store_type import Layout, StoreParts, StoreType
 from streamsapp.state.kinds.window import segment_interval_ms, windowed_changelog_settings
 from streamsapp.state.layers.views import Readers, StoreView
 from streamsapp.state.layers.window_view import WindowView
@@ -91,6 +93,9 @@ class SessionStoreImpl(SegmentedFacade):
         self._type = kind
         self._interval = kind.interval_ms
         self._indexed = segments if isinstance(segments, IndexedSegments) else None
+        self.given_headers = GivenHeaders(parts.format) if kind.keeps_headers else None
+        #: Makes a stored value the one that users get.
+        self._shown: Callable[[Any], Any] = _with_headers(self.from_stored) if kind.keeps_headers else self.from_stored
 
     # ---- fast protocol, for operators: keys as bytes, values as they are stored ---------------------------------
 
@@ -184,8 +189,14 @@ class SessionStoreImpl(SegmentedFacade):
     def put(self, session: Windowed[Any], value: Any) -> None:
         """Writes the value of a session; ``None`` deletes it."""
         key, start, end = self._checked(session)
-        stored = None if value is None else self.to_stored(session.key, value)
-        self.write(key, start, end, stored, self._context_timestamp())
+        if self.given_headers is None:
+            stored = None if value is None else self.to_stored(session.key, value)
+            self.write(key, start, end, stored, self._context_timestamp())
+            return
+        with self.given_headers.of(value):
+            aggregate = value.aggregation if isinstance(value, AggregationWithHeaders) else value
+            stored = None if aggregate is None else self.to_stored(session.key, aggregate)
+            self.write(key, start, end, stored, self._context_timestamp())
 
     def remove(self, session: Windowed[Any]) -> None:
         """Deletes a session."""
@@ -195,7 +206,7 @@ class SessionStoreImpl(SegmentedFacade):
 
     def fetch_session(self, key: Any, start_ms: int, end_ms: int) -> Any:
         """Returns the value of a session with these bounds, ``None`` if there is none."""
-        return self.from_stored(self.read(self._key(key), start_ms, end_ms))
+        return self._shown(self.read(self._key(key), start_ms, end_ms))
 
     def find_sessions(
         self, key: Any, earliest_end_ms: int, latest_start_ms: int
@@ -250,7 +261,7 @@ class SessionStoreImpl(SegmentedFacade):
     def _found(
         self, key: Any, earliest_end_ms: int, latest_start_ms: int, *, reverse: bool
     ) -> KeyValueIterator[Windowed[Any], Any]:
-        key_bytes, value = self._key(key), self.from_stored
+        key_bytes, value = self._key(key), self._shown
         if self._type.in_memory:
             return KeyValueIterator(self._ranged(key, key, earliest_end_ms, latest_start_ms, reverse=reverse))
         found = self.scan(key_bytes, earliest_end_ms, reverse=reverse)
@@ -270,7 +281,7 @@ class SessionStoreImpl(SegmentedFacade):
             found = _sorted(found, lambda each: each[0][0] // interval, _memory_order, reverse=reverse)
         for (end, key, start), stored in found:
             if low <= key and (high is None or key <= high) and end >= first and start <= latest_start_ms:
-                yield Windowed(self._deserialize_key(key), start, end), self.from_stored(stored)
+                yield Windowed(self._deserialize_key(key), start, end), self._shown(stored)
 
     def _by_key(self, low: bytes, from_ms: int, reverse: bool) -> Iterator[_Found]:
         """Yields the sessions of keys from ``low`` on, segment by segment, in a segment by key and end."""
@@ -318,6 +329,7 @@ class SessionType:
     by_time: bool = False
     #: A query for the sessions of many keys gets them by end and key, not by segment and key.
     in_memory: bool = False
+    keeps_headers: bool = False
 
     #: The changelog has the raw aggregate, with the timestamp of the record in process.
     keeps_timestamps = False
@@ -331,14 +343,18 @@ class SessionType:
     @property
     def name(self) -> str:
         """The type's name, with the interval, as the keys of another one are different."""
-        return f"session{'_by_time' if self.by_time else ''}-{self.interval_ms}"
+        kept = f"session{'_by_time' if self.by_time else ''}{'_with_headers' if self.keeps_headers else ''}"
+        return f"{kept}-{self.interval_ms}"
+
+    def with_headers(self) -> StoreType:
+        return replace(self, keeps_headers=True)
 
     @property
     def changelog_settings(self) -> Mapping[str, str]:
         return windowed_changelog_settings(self.retention_ms)
 
     def format(self, value_serde: Any) -> EntryFormat:
-        return PlainFormat(value_serde)
+        return HeadersFormat(PlainFormat(value_serde)) if self.keeps_headers else PlainFormat(value_serde)
 
     def layout(self) -> Segments:
         # A session closes one millisecond after the least retention has passed: until then its result can be sent.
@@ -359,6 +375,13 @@ class SessionType:
         logical = (IndexedSegments if self.by_time else Segments).logical(physical)
         end, start = _bounds(logical)
         return logical[: -_BOUNDS.size], start, end
+
+
+def _with_headers(from_stored: Callable[[Any], Any]) -> Callable[[Any], AggregationWithHeaders | None]:
+    def shown(stored: Any) -> AggregationWithHeaders | None:
+        return None if stored is None else AggregationWithHeaders(from_stored(stored), list(stored.headers or ()))
+
+    return shown
 
 
 #: ``((end, key, start), stored)``

@@ -15,8 +15,9 @@ from typing import Any
 from streamsapp.record import Headers, InputRecord
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.engine.entries import NO_TIMESTAMP, EntryFormat, PhysicalEntry
+from streamsapp.state.engine.headers import loggable
 from streamsapp.state.engine.store_engine import Reads
-from streamsapp.state.kinds.buffered_record import Buffered, BufferedFormat, loggable
+from streamsapp.state.kinds.buffered_record import Buffered, BufferedFormat
 from streamsapp.state.kinds.facade import Facade
 from streamsapp.state.kinds.store_type import Layers, Layout, PlainLayout, StoreParts
 from streamsapp.state.layers.views import Readers, StoreView

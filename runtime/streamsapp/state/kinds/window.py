@@ -8,7 +8,8 @@ older than the stream time of the store less its retention are not read, and not
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from struct import Struct
 from typing import Any
 
@@ -16,7 +17,7 @@ from streamsapp.java_names.lookup import java_names
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.serdes import Serdes
 from streamsapp.serdes.windowed import MAX_TIMESTAMP, Windowed, time_windowed_inner
-from streamsapp.state.api import ValueAndTimestamp
+from streamsapp.state.api import ValueAndTimestamp, ValueTimestampHeaders
 from streamsapp.state.engine.entries import (
     Entry,
     EntryFormat,
@@ -25,11 +26,12 @@ from streamsapp.state.engine.entries import (
     checked_bound,
     checked_timestamp,
 )
+from streamsapp.state.engine.headers import HeadersFormat
 from streamsapp.state.engine.segments import Segments
 from streamsapp.state.iterators import KeyValueIterator
 from streamsapp.state.kinds.counted_windows import CountedWindows
-from streamsapp.state.kinds.facade import SegmentedFacade, directed
-from streamsapp.state.kinds.store_type import KEPT_LONGER_MS, Layout, StoreParts
+from streamsapp.state.kinds.facade import GivenHeaders, SegmentedFacade, directed
+from streamsapp.state.kinds.store_type import KEPT_LONGER_MS, Layout, StoreParts, StoreType
 from streamsapp.state.layers.views import Readers, StoreView
 from streamsapp.state.layers.window_view import WindowView
 from streamsapp.state.layers.write_back import WriteBack
@@ -98,6 +100,7 @@ class WindowStoreImpl(SegmentedFacade):
         self._type = kind
         self._interval = kind.interval_ms
         self.keeps_timestamps = kind.keeps_timestamps
+        self.given_headers = GivenHeaders(parts.format) if kind.keeps_headers else None
         #: The cells in which windows are counted up in place; ``None`` if that cannot be done.
         self.cells = parts.layers.cells if parts.value_serde is Serdes.long() else None
         self._serdes = parts.key_serde, parts.value_serde
@@ -197,8 +200,9 @@ class WindowStoreImpl(SegmentedFacade):
         """Writes the value of a key in the window that starts then; ``None`` deletes it."""
         # One before the epoch has expired, and is left out as Kafka Streams leaves it out.
         window_start_ms = checked_bound(self._name, "window_start_ms", window_start_ms, -MAX_TIMESTAMP)
-        stored, timestamp = self._stored(key, value)
-        self.write(self._key(key), window_start_ms, stored, timestamp)
+        with nullcontext() if self.given_headers is None else self.given_headers.of(value):
+            stored, timestamp = self._stored(key, value)
+            self.write(self._key(key), window_start_ms, stored, timestamp)
 
     def fetch(self, key: Any, from_ms: int, to_ms: int | None = None) -> Any:
         """Returns the value of the window that starts at ``from_ms``, the last one if the store retains duplicates.
@@ -283,7 +287,10 @@ class WindowStoreImpl(SegmentedFacade):
         stored, timestamp = entry
         if stored is None or not self._type.keeps_timestamps:
             return self.from_stored(stored)
-        return ValueAndTimestamp(self.from_stored(stored), timestamp)
+        value = self.from_stored(stored)
+        if self.given_headers is None:
+            return ValueAndTimestamp(value, timestamp)
+        return ValueTimestampHeaders(value, timestamp, stored.headers)
 
     def _appended_key(self, key: bytes, stored: Any, start_ms: int) -> bytes:
         """Returns the key of an appended record. As in Kafka Streams, records without a value and records that come too
@@ -311,6 +318,7 @@ class WindowType:
     time_ordered: bool = False
     #: A query for the windows of many keys gets them by time and key, not by segment and key.
     in_memory: bool = False
+    keeps_headers: bool = False
 
     by_end = False
 
@@ -322,14 +330,19 @@ class WindowType:
     @property
     def name(self) -> str:
         """The type's name, with the interval, as the keys of another one are different."""
-        return f"{'timestamped_' if self.keeps_timestamps else ''}window-{self.interval_ms}"
+        kept = f"{'timestamped_' if self.keeps_timestamps else ''}window{'_with_headers' if self.keeps_headers else ''}"
+        return f"{kept}-{self.interval_ms}"
+
+    def with_headers(self) -> StoreType:
+        return replace(self, keeps_headers=True) if self.keeps_timestamps else self
 
     @property
     def changelog_settings(self) -> Mapping[str, str]:
         return windowed_changelog_settings(self.retention_ms)
 
     def format(self, value_serde: AnySerde) -> EntryFormat:
-        return TimestampedFormat(value_serde) if self.keeps_timestamps else PlainFormat(value_serde)
+        plain = TimestampedFormat(value_serde) if self.keeps_timestamps else PlainFormat(value_serde)
+        return HeadersFormat(plain) if self.keeps_headers else plain
 
     @property
     def readable_ms(self) -> int:

@@ -13,8 +13,9 @@ from threading import Condition
 from typing import Any
 
 from streamsapp.errors import StoreNotAvailableError
-from streamsapp.state.api import ValueAndTimestamp
+from streamsapp.state.api import ValueAndTimestamp, with_headers
 from streamsapp.state.engine.entries import NO_TIMESTAMP, Entry, EntryFormat
+from streamsapp.state.engine.headers import Headed
 from streamsapp.state.layers.write_back import WriteBack
 
 #: A range is given up for a close after at most so many more entries.
@@ -86,6 +87,8 @@ class StoreView:
         if stored is None:
             return None
         value = self._format.from_stored(stored)
+        if isinstance(stored, Headed):
+            return with_headers(value, timestamp, stored.headers)
         return value if timestamp == NO_TIMESTAMP else ValueAndTimestamp(value, timestamp)
 
     def raw(self, entry: Entry) -> bytes | None:

@@ -24,6 +24,7 @@ from streamsapp import native
 from streamsapp.errors import StateStoreError
 from streamsapp.state.engine.entries import ABSENT, Entry, EntryFormat
 from streamsapp.state.engine.epoch import Epoch, Writes, merged
+from streamsapp.state.engine.headers import HeadersFormat
 from streamsapp.state.engine.store_engine import Reads
 from streamsapp.state.layers.cell_epoch import CellEpoch
 from streamsapp.state.layers.entry_size import EntrySize
@@ -341,3 +342,17 @@ class WriteBack:
             latest = cache.grow_old()
             self._unwritten.forget()
             self._on_forgotten(latest)
+
+
+class HeadedWriteBack(WriteBack):
+    """The layers above a store that keeps headers: a deletion has those of the record in process."""
+
+    def append(self, key: bytes, entry: Entry) -> None:
+        assert isinstance(self._format, HeadersFormat)
+        self._dirty[key] = entry if entry[0] is not None else self._format.deletion(entry[1])
+
+    def _write_timestamped(self, key: bytes, stored: object, timestamp: int) -> None:
+        self.append(key, (stored, timestamp))
+        self._live[key] = self._format.readable((stored, timestamp))
+
+    _write_plain = _write_timestamped

@@ -1,0 +1,168 @@
+"""An application whose stores keep headers (KIP-1271, KIP-1285) changes hands: it loses none."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from instances import Instances, eventually
+from jvm import Jvm
+from kafka_cluster import Kafka
+from streamsapp import (
+    Consumed,
+    Grouped,
+    KeyValueStore,
+    Materialized,
+    Processor,
+    ProcessorContext,
+    Produced,
+    Record,
+    Serdes,
+    Stores,
+    StreamsBuilder,
+    TimeWindows,
+    Topology,
+    ValueTimestampHeaders,
+)
+from streamsapp.record import Headers
+
+TEXT = Serdes.string()
+
+
+class Keep(Processor):
+    """As in ``Headed.java``."""
+
+    def init(self, context: ProcessorContext) -> None:
+        self._rows = context.get_state_store("rows", KeyValueStore[str, ValueTimestampHeaders])
+
+    def process(self, record: Record[str, str | None]) -> None:
+        row = None if record.value is None else ValueTimestampHeaders(record.value, record.timestamp, record.headers)
+        self._rows.put(record.key, row)
+
+
+class Answer(Processor):
+    """As ``Headed.java``."""
+
+    def init(self, context: ProcessorContext) -> None:
+        self._context = context
+        self._rows = context.get_state_store("rows", KeyValueStore[str, ValueTimestampHeaders])
+
+    def process(self, record: Record[str, str]) -> None:
+        row, text = self._rows.get(record.key), "none"
+        if row is not None:
+            named = [f"{name}={'null' if value is None else value.decode()}" for name, value in row.headers]
+            text = " ".join([f"{row.value}@{row.timestamp}", *named])
+        self._context.forward(record.with_value(f"{record.value}: {text}"))
+
+
+def _topology(rows: str, questions: str, answers: str) -> Topology:
+    builder = StreamsBuilder()
+    supplier = Stores.persistent_timestamped_key_value_store_with_headers("rows")
+    builder.add_state_store(Stores.timestamped_key_value_store_with_headers_builder(supplier, TEXT, TEXT))
+    builder.stream(rows, Consumed(TEXT, TEXT)).process(Keep, "rows", named="keep")
+    asked = builder.stream(questions, Consumed(TEXT, TEXT))
+    hours = asked.group_by_key(Grouped(TEXT, TEXT)).windowed_by(TimeWindows.of(timedelta(hours=1)))
+    hours.count(Materialized("counts"))
+    asked.process(Answer, "rows", named="answer").to(answers, Produced(TEXT, TEXT))
+    return builder.build()
+
+
+class _Story:
+    """Rows and questions, and the answers there have to be."""
+
+    def __init__(self, kafka: Kafka) -> None:
+        self._kafka = kafka
+        self.rows, self.questions = kafka.create_topic("rows", 1), kafka.create_topic("questions", 1)
+        self.answers = kafka.create_topic("answers", 1)
+        self._producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+        self._expected: list[str] = []
+
+    def write(self, key: str, value: str | None, timestamp: int, headers: Headers) -> None:
+        self._produce(self.rows, key, value, timestamp, headers)
+
+    def ask(self, key: str, question: str, timestamp: int, answer: str) -> None:
+        self._produce(self.questions, key, question, timestamp, [("from", question.encode())])
+        self._expected.append(f"{question}: {answer}")
+        eventually(lambda: self._told() == self._expected)
+
+    def changelog(self, topic: str) -> list[tuple[bytes | None, bytes | None, int, Headers]]:
+        read = self._kafka.read(topic)
+        return [(each.key(), each.value(), each.timestamp()[1], list(each.headers() or ())) for each in read]  # type: ignore[arg-type]
+
+    def _told(self) -> list[str]:
+        return [(message.value() or b"").decode() for message in self._kafka.read(self.answers)]
+
+    def _produce(self, topic: str, key: str, value: str | None, timestamp: int, headers: Headers) -> None:
+        self._producer.produce(topic, key=key, value=value, timestamp=timestamp, headers=list(headers))
+        assert self._producer.flush(30) == 0
+
+
+@pytest.mark.parametrize("state", ["wiped", pytest.param("kept", marks=pytest.mark.long)])
+def test_no_header_in_a_store_is_lost_while_an_application_goes_to_the_jvm_and_comes_back(
+    kafka: Kafka, instances: Instances, start_jvm: Callable[..., Jvm], state: str
+) -> None:
+    story = _Story(kafka)
+    topics = story.rows, story.questions, story.answers
+    config = instances.config(dsl_store_format="headers", processing_guarantee="at_least_once", commit_interval_ms=100)
+    application = config.application_id
+
+    theirs = start_jvm(topics, config, "Headed", {"dsl.store.format": "HEADERS"})
+    assert theirs.description == _topology(*topics).describe().to_text()
+    story.write("a", "first", 1_000, [("x", b"1"), ("x", None)])
+    story.write("b", "second", 2_000, [])
+    story.write("c", "third", 3_000, [("gone", b"1")])
+    story.write("c", None, 3_500, [("gone", b"2")])
+    story.ask("a", "q1", 9_000, "first@1000 x=1 x=null")
+    theirs.close()
+
+    ours = instances.start(_topology(*topics), config)
+    story.ask("a", "q2", 9_100, "first@1000 x=1 x=null")
+    story.ask("b", "q3", 9_200, "second@2000")
+    story.ask("c", "q4", 9_300, "none")
+    story.write("b", "again", 4_000, [("y", b"2")])
+    story.write("d", "gone", 5_000, [("z", b"3")])
+    story.write("d", None, 5_500, [("z", b"4")])
+    story.ask("b", "q5", 9_400, "again@4000 y=2")
+    assert ours.close()
+
+    theirs = start_jvm(topics, config, "Headed", {"dsl.store.format": "HEADERS"})
+    story.ask("a", "q6", 9_500, "first@1000 x=1 x=null")
+    story.ask("b", "q7", 9_600, "again@4000 y=2")
+    theirs.close()
+
+    if state == "wiped":
+        shutil.rmtree(config.state_dir)
+    ours = instances.start(_topology(*topics), config)
+    story.ask("b", "q8", 9_700, "again@4000 y=2")
+    assert ours.close()
+
+    _check(
+        story.changelog(f"{application}-rows-changelog"),
+        [
+            (b"a", b"first", 1_000, [("x", b"1"), ("x", None)]),
+            (b"b", b"second", 2_000, []),
+            (b"c", b"third", 3_000, [("gone", b"1")]),
+            (b"c", None, 3_500, [("gone", b"2")]),
+            (b"b", b"again", 4_000, [("y", b"2")]),
+            (b"d", b"gone", 5_000, [("z", b"3")]),
+            (b"d", None, 5_500, [("z", b"4")]),
+        ],
+    )
+    # Kafka Streams 4.4 keeps no headers of windows (docs/departures.md): those of its four questions are not there.
+    changes = story.changelog(f"{application}-counts-changelog")
+    of_ours = {9_000 + 100 * at: [("from", f"q{at + 1}".encode())] for at in (1, 2, 3, 4, 7)}
+    assert {time: headers for *_, time, headers in changes if time in of_ours and headers}.items() <= of_ours.items()
+    last = {key: (int.from_bytes(value or b""), headers) for key, value, _, headers in changes}
+    assert sorted(count for count, _ in last.values()) == [1, 3, 4]
+    assert [("from", b"q8")] in [headers for _, headers in last.values()]
+
+
+def _check(found: list[tuple[Any, ...]], wanted: list[tuple[Any, ...]]) -> None:
+    """A commit may leave out records that a later one of it overwrites."""
+    assert found == [each for each in wanted if each in found]
+    assert {each[0]: each for each in found} == {each[0]: each for each in wanted}

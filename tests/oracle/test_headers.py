@@ -1,0 +1,75 @@
+"""Stores with headers (KIP-1271, KIP-1285): random programs with ``dsl.store.format`` are those of Kafka Streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+import pytest
+
+from compare import Outcome, Program, outcome_difference, run_here
+from generate_dsl import dsl_program
+from generate_language import language_program
+from generate_windows import window_program
+from oracle import Oracle
+from programs import build
+
+_CONFIG = {"dsl.store.format": "HEADERS"}
+
+
+def _of_tables(program: Program) -> set[str]:
+    """The changelogs of tables, whose rows Kafka Streams puts without headers (docs/departures.md)."""
+    stores = (store for part in build(program).sub_topologies() for store in part.stores)
+    return {f"app-{store.name}-changelog" for store in stores if store.of_table}
+
+
+def _masked(program: Program, outcome: Outcome) -> Outcome:
+    for topic in _of_tables(program) & outcome.get("outputs", {}).keys():
+        for record in outcome["outputs"][topic]:
+            record["headers"] = []
+    for entries in outcome.get("stores", {}).values():
+        for _, value in entries:
+            if isinstance(value, dict):
+                value.pop("headers", None)
+    return outcome
+
+
+def _without_suppression(make: Callable[[int], Program], seed: int) -> Program:
+    """A program without suppression, whose buffers are in another form there (docs/departures.md)."""
+    made = (make(at) for at in count(seed, 100_000))
+    return next(each for each in made if all(step["op"] != "suppress" for step in each["steps"]))
+
+
+class _Masked:
+    def __init__(self, oracle: Oracle) -> None:
+        self._oracle = oracle
+
+    def ask(self, **request: Any) -> Outcome:
+        return _masked(request, self._oracle.ask(**request))
+
+
+@pytest.mark.seeds(10)
+@pytest.mark.parametrize("make", [dsl_program, language_program, window_program])
+def test_programs_whose_stores_keep_headers_are_those_of_kafka_streams(
+    make: Any, seed: int, oracle: Oracle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = {**_without_suppression(make, seed), "config": _CONFIG}
+    monkeypatch.setattr("compare.run_here", lambda given: _masked(given, run_here(given, dsl_store_format="headers")))
+    difference = outcome_difference(_Masked(oracle), program)  # type: ignore[arg-type]
+    assert difference is None, difference
+
+
+def test_kafka_streams_keeps_no_headers_of_the_rows_of_tables(oracle: Oracle) -> None:
+    """Once it does, docs/departures.md has to say so, and the test above need not look away."""
+    texts = {"key": "string", "value": "string"}
+    steps = [{"op": "table", "id": "t", "topic": "in", "consumed": texts, "materialized": {"name": "rows", **texts}}]
+    headers = [["h", "eA=="]]
+    events = [
+        {"topic": "in", "key": "k", "value": value, "ts": ts, "headers": headers} for ts, value in ((1, "v"), (2, None))
+    ]
+    program: Program = {"optimize": False, "steps": steps, "inputs": {"in": texts}, "events": events}
+    theirs = oracle.ask(kind="run", **program, config=_CONFIG)
+    ours = run_here(program, dsl_store_format="headers")
+    changelogs = [each["outputs"]["app-rows-changelog"] for each in (theirs, ours)]
+    assert [[record["headers"] for record in each] for each in changelogs] == [[[], headers], [headers, headers]]
