@@ -114,6 +114,10 @@ class Stranger:
     def resting(self) -> bool:
         return False
 
+    @property
+    def expects_rebalance(self) -> bool:
+        return False
+
     def assigned(self, identity: Identity, data: bytes) -> None:
         self.told = data
         self.heard.set()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import Any, cast
@@ -75,7 +75,9 @@ class FakeInstanceTasks:
     def request_snapshots(self) -> None:
         self.snapshots_asked_for += 1
 
-    def assign(self, layout: ApplicationLayout, wanted: Mapping[TaskId, TaskRole]) -> None:
+    def assign(
+        self, layout: ApplicationLayout, wanted: Mapping[TaskId, TaskRole], moving: Collection[TaskId] = ()
+    ) -> None:
         self.assigned.append(wanted)
 
     def at_rest(self) -> bool:
@@ -121,6 +123,7 @@ class FakeMembership:
     outage = None
     refused = False
     may_commit = True
+    commit_wanted = False
 
     def __init__(self) -> None:
         self.news: list[News | Exception] = []
@@ -132,14 +135,17 @@ class FakeMembership:
             raise news
         return news
 
-    def rejoin(self) -> None:
-        self.asked.append("rejoin")
+    def rejoin(self, *, at_once: bool = False) -> None:
+        self.asked.append("rejoin at once" if at_once else "rejoin")
 
     def drain(self) -> None:
         self.asked.append("drain")
 
     def request_shutdown(self) -> None:
         self.asked.append("shutdown")
+
+    def end_commit(self) -> None:
+        self.asked.append("end commit")
 
     def leave(self, *, stay: bool) -> None:
         self.asked.append("leave")

@@ -40,6 +40,14 @@ class FakeConsumer:
         self.by_time: dict[int, int] = {}
         self.polls: list[Fetched] = []
         self.rests = False
+        #: For how many seconds partitions were expected, each time.
+        self.expected: list[float] = []
+
+    def end_rest(self) -> None:
+        self.rests = False
+
+    def expect_partitions(self, seconds: float) -> None:
+        self.expected.append(seconds)
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, str | None]]:
         return {each: self.offsets[each] for each in partitions if each in self.offsets}
@@ -173,10 +181,12 @@ class Owned:
     def assign(self, *tasks: TaskId, of: Topology | None = None) -> None:
         self.take_roles(dict.fromkeys(tasks, TaskRole.ACTIVE), of)
 
-    def take_roles(self, roles: Mapping[TaskId, TaskRole], of: Topology | None = None) -> None:
+    def take_roles(
+        self, roles: Mapping[TaskId, TaskRole], of: Topology | None = None, moving: Collection[TaskId] = ()
+    ) -> None:
         made = of or topology()
         plans = {TaskId(0, number): task_of(made, number, running=False).plan for number in range(2)}
-        self.life.assign(ApplicationLayout(plans, {"in": 2}, frozenset()), roles)
+        self.life.assign(ApplicationLayout(plans, {"in": 2}, frozenset()), roles, moving)
 
     def run(self, *tasks: TaskId, of: Topology | None = None) -> None:
         """Assign, restore, run."""

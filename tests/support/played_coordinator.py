@@ -20,13 +20,19 @@ RESTING = 0.005
 
 
 class WakeUp:
-    def __init__(self) -> None:
+    """Waits for a moment where a test would wait for long, and notes for how long it was to be."""
+
+    def __init__(self, pauses: list[float]) -> None:
         self._rung = asyncio.Event()
+        self._pauses = pauses
 
     def notify(self) -> None:
         self._rung.set()
 
     async def wait(self, timeout: float | None = None) -> None:
+        if timeout is not None:
+            self._pauses.append(timeout)
+            timeout = min(timeout, 0.001)
         try:
             await asyncio.wait_for(self._rung.wait(), timeout)
         except TimeoutError:
@@ -52,7 +58,7 @@ class Coordinator:
         self.pauses: list[float] = []
 
     def wake_up(self) -> WakeUp:
-        return WakeUp()
+        return WakeUp(self.pauses)
 
     async def sleep(self, seconds: float) -> None:
         self.pauses.append(seconds)
@@ -107,7 +113,7 @@ class Recorder:
         self.assignments: list[Identity] = []
         self.losses: list[str] = []
         self.errors: list[Exception] = []
-        self.resting = False
+        self.resting = self.expects_rebalance = False
 
     async def prepare(self) -> None:
         await asyncio.sleep(0)

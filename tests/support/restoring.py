@@ -72,6 +72,8 @@ class FakeConsumer:
         self.logs: dict[TopicPartition, Log] = {}
         self.positions: dict[TopicPartition, int] = {}
         self.paused: set[TopicPartition] = set()
+        #: One after the other, also those that are not read any more.
+        self.assigned: list[TopicPartition] = []
         self.packed: set[TopicPartition] = set()
         self.offsets: dict[TopicPartition, int] = {}
         #: Ids of topics that were created anew.
@@ -80,6 +82,8 @@ class FakeConsumer:
         #: Reported with the next poll.
         self.replaced: list[TopicPartition] = []
         self.limit = 1000
+        #: How often the wait for records was ended.
+        self.ended_waits = 0
         self.error: Exception | None = None
         self.closed = False
         #: True while the broker does not answer requests for committed offsets.
@@ -88,6 +92,9 @@ class FakeConsumer:
     def watermarks(self, partition: TopicPartition, *, cached: bool) -> tuple[int, int] | None:
         log = self.logs.get(partition)
         return None if log is None else (log.low, log.end)
+
+    def end_wait(self) -> None:
+        self.ended_waits += 1
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         self.paused |= set(partitions)
@@ -118,6 +125,7 @@ class FakeConsumer:
         packed: Collection[TopicPartition] = (),
         topics: Mapping[str, TopicIdentity] = NO_TOPICS,
     ) -> None:
+        self.assigned += positions
         self.positions |= positions
         self.packed |= set(packed)
 

@@ -103,6 +103,11 @@ class PartitionConsumer:
         """Deliver again."""
         self._client.resume(partitions)
 
+    def expect_partitions(self, seconds: float) -> None:
+        """Partitions are about to be assigned, within so many seconds: they are not to wait for the broker's answer to
+        what was asked before."""
+        self._client.expect_partitions(seconds)
+
     # ---- fetching ----------------------------------------------------------------------------------------------
 
     def poll(self, limit: int, timeout: float) -> Fetched:
@@ -123,6 +128,11 @@ class PartitionConsumer:
         """Up to ``limit`` of the records that brokers have by now, whether the consumer rests or not. Waits for their
         answers up to ``timeout`` seconds, and not at all for a while after ``hurry``. Raises as ``poll`` does."""
         return self._fetch(limit, 0.0 if self._rest.hurries else timeout, at_once=True)
+
+    def end_wait(self) -> None:
+        """``poll`` returns, or the next one does. Any thread, of a consumer that has a ``Wakeup``."""
+        if self._wakeup is not None:
+            self._wakeup.notify()
 
     @property
     def rests(self) -> bool:

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 #: How long a request is repeated, and the pauses in between, in seconds.
 GIVE_UP_AFTER = 120.0
-FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.01, 2.0
 
 _PASSING = frozenset(
     {

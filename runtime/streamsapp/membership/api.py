@@ -137,6 +137,8 @@ class Assignment:
     held_back: frozenset[TaskId] = frozenset()
     #: The topics that the tasks read by pattern, by sub-topology, as the leader found them.
     matched: Mapping[int, MatchedTopics] = field(default_factory=dict)
+    #: Tasks that are on their way from one member to another: the next assignment gives them to a member.
+    moving: frozenset[TaskId] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -190,8 +192,15 @@ class Membership(Protocol):
         membership."""
         ...
 
-    def rejoin(self) -> None:
-        """Ask for a new assignment: tasks of the last one are given up, or a warm-up replica has caught up."""
+    def rejoin(self, *, at_once: bool = False) -> None:
+        """Ask for a new assignment: a warm-up replica has caught up; or tasks of the last one are given up, which stand
+        still until then: ``at_once``."""
+        ...
+
+    @property
+    def commit_wanted(self) -> bool:
+        """True if a commit is wanted now, as none can begin for a moment afterwards. ``end_commit`` says that it is
+        through, or that there was nothing to commit."""
         ...
 
     @property
@@ -207,7 +216,8 @@ class Membership(Protocol):
         ...
 
     def end_commit(self) -> None:
-        """The commit that ``begin_commit`` allowed has ended, well or not."""
+        """The commit that ``begin_commit`` allowed has ended, well or not; or a commit is wanted, and nothing is to be
+        committed."""
         ...
 
     def commit(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:

@@ -24,6 +24,7 @@ from streamsapp.kafka.client_log import client_log
 from streamsapp.membership import wire
 from streamsapp.membership.coordinator import ELSEWHERE, REQUEST, GroupCoordinator
 from streamsapp.membership.heartbeat import HeartbeatRequest
+from streamsapp.membership.heartbeat_times import HeartbeatTimes
 from streamsapp.membership.member_id import MemberId
 from streamsapp.membership.session_timeout import MemberSession
 from streamsapp.membership.wire import GroupSettings, Identity
@@ -34,6 +35,8 @@ log = client_log(__name__)
 GOODBYE = 3.0
 #: First and longest pause after a failure, in seconds.
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+#: Between two looks whether a member that waits for the others is to join at once, in seconds.
+WAITING = 0.01
 #: So often the member tries to join at once, though the coordinator refuses it each time: it wants to give an id first,
 #: or the group begins anew. From then on there is a pause before each try.
 AT_ONCE = 4
@@ -60,6 +63,10 @@ class Delegate(Protocol):
     @property
     def resting(self) -> bool:
         """True if the member has had nothing to do for a while: it may learn of a rebalance a little later."""
+
+    @property
+    def expects_rebalance(self) -> bool:
+        """True if the assignment says that the next rebalance is soon: tasks are on their way, or a member leaves."""
 
     def lost(self, reason: str) -> None:
         """The group went on without this member, or may have."""
@@ -90,6 +97,7 @@ class GroupMembership:
         self._clock = clock
         self.coordinator = GroupCoordinator(connection, settings, clock, self.end)
         self.session = MemberSession(settings.session_timeout, clock)
+        self._times = HeartbeatTimes(settings, clock, connection.wake_up())
         self._join_due = connection.wake_up()
         self._phase = Phase.OUT
         self._member_id = member_id
@@ -97,6 +105,8 @@ class GroupMembership:
         self._identity: Identity | None = None
         #: Why to join anew, if that is to be done.
         self._rejoin: str | None = "the instance starts"
+        #: True if others wait for it to join, or tasks do.
+        self._hurries = False
         #: True if the member stays out for the time being.
         self._absent = False
         #: True if the member was in the group once.
@@ -104,9 +114,11 @@ class GroupMembership:
 
     # ---- any thread ----------------------------------------------------------------------------------------------
 
-    def rejoin(self, reason: str) -> None:
-        """Join anew as soon as possible; several requests become one."""
+    def rejoin(self, reason: str, *, at_once: bool = False) -> None:
+        """Join anew soon, when the others notice it at once; several requests become one. ``at_once``: others join
+        already, or tasks stand still."""
         self._rejoin = reason
+        self._hurries = self._hurries or at_once
         self._join_due.notify()
 
     # ---- membership's thread -------------------------------------------------------------------------------------
@@ -123,6 +135,7 @@ class GroupMembership:
             if self._rejoin is None or self._absent:
                 await self._join_due.wait()
                 continue
+            await self._wait_for_others()
             try:
                 await self._join_and_sync()
                 self.coordinator.reached()
@@ -146,12 +159,18 @@ class GroupMembership:
                 await self._connection.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
 
+    async def _wait_for_others(self) -> None:
+        """Until they are about to beat: a member that joins commits nothing before all have joined."""
+        left = self._times.join_in()
+        while left > 0 and self._phase is Phase.STABLE and not self._hurries:
+            await self._connection.sleep(min(left, WAITING))
+            left -= WAITING
+
     async def heartbeats(self) -> None:
         """Show signs of life, until the end."""
         while not self.ended:
-            settings = self._settings
             resting = self._phase is Phase.STABLE and self._delegate.resting
-            await self._connection.sleep(settings.resting_interval if resting else settings.heartbeat_interval)
+            await self._times.wait(resting=resting)
             identity = self._identity
             if identity is None or self.ended:
                 continue
@@ -186,7 +205,7 @@ class GroupMembership:
         if member_id == self._member_id.value:
             raise StreamsError(f"member {member_id} is this instance, whose process has not ended")
         if await self._take_out(member_id, "its process has ended") and self._phase is Phase.STABLE:
-            self.rejoin(f"the process of member {member_id} has ended")
+            self.rejoin(f"the process of member {member_id} has ended", at_once=True)
 
     async def leave(self, reason: str, *, stay: bool = False) -> None:
         """The end.
@@ -252,7 +271,7 @@ class GroupMembership:
 
     async def _join(self, nodes: tuple[Node, Node]) -> Any:
         """The answer, or ``None`` if it is to be tried again at once."""
-        reason, self._rejoin = self._rejoin or "", None
+        reason, self._rejoin, self._hurries = self._rejoin or "", None, False
         log.info("group %s: this instance asks for its tasks: %s", self._settings.group_id, reason or "it starts")
         request = wire.join(self._settings, self._member_id.value, self._delegate.subscription(), reason)
         try:
@@ -288,6 +307,7 @@ class GroupMembership:
             self._known = True
             self.session.confirm(sent)
             self._delegate.assigned(identity, bytes(answer.assignment))
+            self._times.begin(expecting=self._delegate.expects_rebalance)
             return
         self._rejoin = self._rejoin or "the group started again"
         if code == KafkaError.REBALANCE_IN_PROGRESS:
@@ -315,7 +335,7 @@ class GroupMembership:
         if self._phase is not Phase.STABLE:
             return  # the generation may be another by now, as the answer to JoinGroup or SyncGroup will say
         if code == KafkaError.REBALANCE_IN_PROGRESS:
-            self.rejoin("the group is rebalancing")
+            self.rejoin("the group is rebalancing", at_once=True)
         elif code in (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION):
             reason = f"the group went on without this member: {KafkaError(code).str()}"
             self._lose(reason, keep_id=code == KafkaError.ILLEGAL_GENERATION)

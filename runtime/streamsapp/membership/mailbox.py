@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from streamsapp.clock import Clock
 from streamsapp.membership.api import Assignment, Holdings, Lost, News
@@ -25,6 +25,18 @@ JOIN_WAIT = 0.75
 #: A polling thread that has something to do comes back for news within so many seconds, and rests after so many more
 #: without.
 SOON, REST_AFTER = 0.1, 5.0
+
+
+@dataclass
+class _Commits:
+    """The commits of the polling thread, as the membership's thread follows them."""
+
+    #: The identity of the commit that is under way.
+    under_way: Identity | None = None
+    #: While a join is under way: commits wait until then, in monotonic seconds, and go on if it takes longer.
+    wait_until: float | None = None
+    #: True while the member waits for a commit before it joins: none can begin then for a moment.
+    wanted: bool = False
 
 
 class MembershipMailbox:
@@ -40,9 +52,7 @@ class MembershipMailbox:
         self._news: deque[tuple[News, str]] = deque()
         self._error: Exception | None = None
         self._open: Identity | None = None
-        #: While a join is under way: commits wait until then, in monotonic seconds, and go on if it takes longer.
-        self._commits_wait_until: float | None = None
-        self._committing: Identity | None = None
+        self._commits = _Commits()
         #: The last assignment that was handed out, unless it was lost since. And whether the polling thread is done
         #: with that, or with the loss: then it came for more.
         self._assigned: Assignment | None = None
@@ -83,27 +93,34 @@ class MembershipMailbox:
     def may_commit(self) -> bool:
         if self._open is None or self._news or self._error is not None:
             return False
-        until = self._commits_wait_until
+        until = self._commits.wait_until
         return until is None or self._clock.monotonic() >= until
+
+    @property
+    def commit_wanted(self) -> bool:
+        """True if a commit is wanted now, before none can begin for a moment."""
+        return self._commits.wanted
 
     def begin_commit(self) -> bool:
         with self._lock:
             if not self.may_commit:
                 return False
-            self._committing = self._open
+            self._commits.under_way = self._open
             return True
 
     def end_commit(self) -> None:
+        """Also when there was nothing to commit."""
         with self._lock:
-            self._committing = None
-            awaited = self._commits_wait_until is not None
+            self._commits.under_way = None
+            awaited = self._commits.wanted or self._commits.wait_until is not None
+            self._commits.wanted = False
         if awaited:
             self.on_commit_ended()
 
     @property
     def committing(self) -> Identity | None:
         """The identity under which a commit is under way; ``None`` without one."""
-        return self._committing
+        return self._commits.under_way
 
     # ---- any thread --------------------------------------------------------------------------------------------
 
@@ -127,12 +144,19 @@ class MembershipMailbox:
         """True if the polling thread is done with all news."""
         return self._settled and not self._news
 
+    def want_commit(self) -> None:
+        """Ask for a commit, if one may begin."""
+        with self._lock:
+            self._commits.wanted = self.may_commit
+        self._on_news()
+
     def joining(self) -> None:
         """A join begins. It is over in a moment when all members are well. A member that waits for another that went
         away may commit meanwhile: the generation holds until all have joined, and the tasks of this member stay its
         own."""
         with self._lock:
-            self._commits_wait_until = self._clock.monotonic() + JOIN_WAIT
+            self._commits.wanted = False
+            self._commits.wait_until = self._clock.monotonic() + JOIN_WAIT
 
     def close(self) -> None:
         """The generation is over: no commit may begin until ``open``."""
@@ -142,7 +166,7 @@ class MembershipMailbox:
     def open(self, identity: Identity) -> None:
         with self._lock:
             self._open = identity
-            self._commits_wait_until = None
+            self._commits.wait_until = None
         self._on_news()
 
     def take_stock(self, holdings: Callable[[], Holdings]) -> Holdings:

@@ -135,9 +135,14 @@ class GroupMember:
             raise StreamsError("the membership's thread has ended; see the log")
         return news
 
-    def rejoin(self) -> None:
+    def rejoin(self, *, at_once: bool = False) -> None:
         if self._rebalance is not None:
-            self._rebalance.group.rejoin("tasks were given up, or a replica has caught up")
+            reason = "tasks were given up" if at_once else "a replica has caught up"
+            self._rebalance.group.rejoin(reason, at_once=at_once)
+
+    @property
+    def commit_wanted(self) -> bool:
+        return self._mailbox.commit_wanted
 
     @property
     def may_commit(self) -> bool:

@@ -63,6 +63,11 @@ class OwnSubscription:
         )
         return wire.subscription(topics, said.encode())
 
+    @property
+    def commits_first(self) -> bool:
+        """True if results count with the next commit: then a member commits before it joins."""
+        return self._config.exactly_once
+
     def no_task_reads(self, partition: TopicPartition) -> bool:
         """Return whether a partition is none of the application's, as one of a topic that matched a pattern and is
         gone. Any thread."""

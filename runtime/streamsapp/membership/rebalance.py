@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -32,6 +33,8 @@ log = logging.getLogger(__name__)
 WATCH = 0.5
 #: Between two looks whether the polling thread has taken over what it was handed, in seconds.
 SETTLING = 0.02
+#: How long a join waits for a commit that is to come first, in seconds; a busy instance commits afterwards.
+COMMIT_FIRST = 0.1
 #: Before another try, after an assignment that cannot be used, in seconds.
 AGAIN = 1.0
 
@@ -65,6 +68,8 @@ class RebalanceHandler:
         self._joins = 0
         self._in_group = False
         self._asked_to_stop = False
+        #: The next rebalance is soon: tasks are on their way, or a member that drains has none left.
+        self.expects_rebalance = False
 
     def start(self) -> None:
         """Begin to join, to show signs of life, and to watch the polling thread."""
@@ -74,11 +79,20 @@ class RebalanceHandler:
     # ---- what the group asks for (``group.Delegate``) ---------------------------------------------------------------
 
     async def prepare(self) -> None:
+        if self.own.commits_first and not self.expects_rebalance:  # the last commit was a moment ago then
+            await self._commit_first()
         self._mailbox.joining()
         # The coordinator removes a member that takes longer than the rebalance time-out: then the commit is refused.
         give_up = self._clock.monotonic() + self._settings.rebalance_timeout / 2
         while self._mailbox.committing is not None and self._clock.monotonic() < give_up:
             await self._commit_ended.wait(0.5)
+
+    async def _commit_first(self) -> None:
+        """No result counts until all have joined: the ones that there are need not wait for that."""
+        self._mailbox.want_commit()
+        give_up = self._clock.monotonic() + COMMIT_FIRST
+        while self._mailbox.commit_wanted and (left := give_up - self._clock.monotonic()) > 0:
+            await self._commit_ended.wait(left)
 
     def joined(self) -> None:
         self._mailbox.close()
@@ -108,6 +122,8 @@ class RebalanceHandler:
         present = filter(ours, (peer.transactional_id for peer in view.peers))
         self._departed.update(set(present), set(filter(ours, view.dead)), self._clock.monotonic())
         self._in_group = True
+        leave = any(each.draining and not each.active for each in assignment.peers.values())
+        self.expects_rebalance = leave or bool(assignment.moving)
         self._mailbox.open(identity)
         log.info(
             "group %s, generation %d: this instance runs tasks %s, keeps %d standbys and %d warm-up replicas; "
@@ -150,11 +166,13 @@ class RebalanceHandler:
             held_back=member_messages.unpack(view.held_back),
             matched=member_messages.unpack_matched(view.matched),
         )
-        unknown = (assignment.active | assignment.standby | assignment.warmup) - self._known(assignment.matched)
+        known = self._known(assignment.matched)
+        unknown = (assignment.active | assignment.standby | assignment.warmup) - known
         if unknown:
             named = ", ".join(str(task) for task in sorted(unknown)[:10])
             raise MalformedError(f"it has {len(unknown)} tasks that this application does not have ({named})")
-        return assignment
+        run = assignment.held_back.union(*(peer.active for peer in assignment.peers.values()))
+        return replace(assignment, moving=known - run)
 
     def _known(self, matched: Mapping[int, MatchedTopics]) -> frozenset[TaskId]:
         """The tasks that there are with the topics that the leader found."""

@@ -327,6 +327,10 @@ class CommitSchedule:
         self._weigh_at = now + SELDOM if unwritten < LITTLE * self._unwritten_limit else now
         return unwritten > self._unwritten_limit
 
+    def bring_forward(self, seconds: float) -> None:
+        """Let the interval end within so many seconds."""
+        self._due = min(self._due, self._clock.monotonic() + seconds)
+
     def restart(self, took: float = 0.0) -> None:
         """A commit begins, or has ended and took so many seconds: the interval is counted from its beginning. After a
         long one the tasks have as much time as it took to do more, but no more than the interval."""

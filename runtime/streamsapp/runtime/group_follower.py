@@ -18,6 +18,7 @@ from streamsapp.membership.api import Assignment, Holdings, Membership, TaskCata
 from streamsapp.record import TaskId
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.global_stores.thread import GlobalThread
+from streamsapp.runtime.hand_overs import HandOvers
 from streamsapp.runtime.readiness import Readiness
 from streamsapp.runtime.warmups import Warmups
 from streamsapp.tasks.stream_task import StreamTask
@@ -50,6 +51,7 @@ class GroupFollower:
         self._join: Callable[[], None] = lambda: None
         #: The last assignment; ``None`` before the first, and while the group goes on without this instance.
         self.assignment: Assignment | None = None
+        self.hand_overs = HandOvers(clock, exactly_once=config.exactly_once)
         self.readiness = Readiness(lag, config.acceptable_recovery_lag, clock)
         self._warmups = Warmups(lag, config.acceptable_recovery_lag, clock)
         self._draining = False
@@ -127,5 +129,8 @@ class GroupFollower:
         if self.assignment is None or layout is None or not self._draining:
             return False
         others = [peer for peer in self.assignment.peers.values() if not peer.draining]
+        if not others:
+            return True
+        # In the assignment from before the drain this instance is one of those that do not drain.
         wanted = layout.plans.keys() - self.assignment.held_back
-        return not others or wanted <= set().union(*(peer.active for peer in others))
+        return not self.assignment.active and wanted <= set().union(*(peer.active for peer in others))

@@ -42,6 +42,8 @@ PARTITION_BYTES = 128 * 1024
 LEAST_BUFFERED_BYTES, MOST_BUFFERED_BYTES = 1024 * 1024, 32 * 1024 * 1024
 #: A partition that is of no use now is not paused before it has so much.
 MIN_PARTITION_BYTES = 256 * 1024
+#: How long tasks are expected that are on their way to some instance, in seconds.
+EXPECTED_FOR = 1.0
 #: Seconds between two observations of the input lag.
 LAG_PERIOD = 0.5
 
@@ -102,6 +104,11 @@ class InputFeeder:
         self._consumer.assign(
             {each: at for its_positions in positions.values() for each, at in its_positions.items()}, topics=topics
         )
+        self._consumer.end_rest()
+
+    def expect_tasks(self) -> None:
+        """Tasks may come soon, whose inputs are to be fetched at once."""
+        self._consumer.expect_partitions(EXPECTED_FOR)
 
     def remove(self, tasks: Collection[StreamTask]) -> None:
         """Stop fetching tasks' partitions."""

@@ -91,9 +91,13 @@ class InstanceTasks:
 
     # ---- assigned ----------------------------------------------------------------------------------------------
 
-    def assign(self, layout: ApplicationLayout, wanted: Mapping[TaskId, TaskRole]) -> None:
+    def assign(
+        self, layout: ApplicationLayout, wanted: Mapping[TaskId, TaskRole], moving: Collection[TaskId] = ()
+    ) -> None:
         """Take these roles. Tasks that go to others stop, and are given up when they are at rest; what is new starts at
-        once; all others are not touched."""
+        once; all others are not touched. Tasks that are ``moving`` may come here next."""
+        if any(task_id not in self.all or self.all[task_id].role is not TaskRole.ACTIVE for task_id in moving):
+            self._feeder.expect_tasks()
         self._layout = layout
         altered = [each.id for each in self.all.values() if each.id in wanted and _reads_others(each, layout)]
         changed = changes({task_id: task.role for task_id, task in self.all.items()}, wanted, altered)

@@ -54,12 +54,16 @@ class Lifecycle:
         self._recovery = recovery
         self._uncaught = uncaught
         self._state = state
+        #: The tasks that this instance took over, and how long they stood still.
+        self.hand_overs = group.hand_overs
         self.layout: ApplicationLayout | None = None
         #: From the start on; the topics' thread looks whether others match the patterns.
         self.layouts: Layouts | None = None
         #: The error that ended the instance, if one did.
         self.error: BaseException | None = None
         self.ended = False
+        #: True if tasks were restored in the last pass, and run now.
+        self.took_over = False
 
     # ---- looked at by other threads ----------------------------------------------------------------------------
 
@@ -104,6 +108,7 @@ class Lifecycle:
         A commit under way still needs the frozen writes of the tasks that failed after they ended their epoch. News are
         heard when tasks that others may have taken over are closed: one of them may be assigned here again.
         """
+        self.took_over = False
         if self._group.waits():
             return False
         self._group.check_session()
@@ -111,8 +116,9 @@ class Lifecycle:
             self._recovery.revive()
         news = self._take_news()
         if not committing and self._tasks.giving_up and self._tasks.at_rest() and self._tasks.give_up():
-            self._group.membership.rejoin()
-        self._tasks.take_restored()
+            self._group.membership.rejoin(at_once=True)
+        self.took_over = self._tasks.take_restored()
+        self.hand_overs.processed(self._tasks.all.values())
         if self._state.state is ClientState.REBALANCING:
             self._tell_state()
         self.readiness.update(self._tasks.all)
@@ -146,7 +152,8 @@ class Lifecycle:
         assert self.layouts is not None
         self.layout = self.layouts.following(assignment.matched)
         roles = assigned_roles(assignment)
-        self._tasks.assign(self.layout, roles)
+        self.hand_overs.assigned(assignment, [task.id for task in self._tasks.active])
+        self._tasks.assign(self.layout, roles, assignment.moving)
         self.readiness.assigned(roles.keys())
         self._tell_state()
 
@@ -194,11 +201,17 @@ class Lifecycle:
 
     @property
     def wants_commit(self) -> bool:
-        """True if other instances wait for tasks of this one."""
-        return bool(self._tasks.giving_up)
+        """True if other instances wait for tasks of this one, or the group is about to assign anew."""
+        return bool(self._tasks.giving_up) or self._group.membership.commit_wanted
+
+    def nothing_to_commit(self) -> None:
+        """A commit was wanted, and there is nothing to be committed."""
+        if self._group.membership.commit_wanted:
+            self._group.membership.end_commit()
 
     def committed(self, now: float) -> None:
         """A commit has ended, at ``now`` (monotonic seconds)."""
+        self.hand_overs.committed(self._tasks.active, now)
         self._topics.purge(self.layout, self._tasks.active, now)
 
     def abort(self, error: Exception) -> None:
@@ -207,7 +220,7 @@ class Lifecycle:
         if isinstance(error, FencedError):
             log.warning("%s; its tasks stop without committing", error)
             self._recovery.taken_over()
-            self._group.membership.rejoin()
+            self._group.membership.rejoin(at_once=True)
             self._tell_state()
             return
         self._recovery.lost()

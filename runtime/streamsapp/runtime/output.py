@@ -23,6 +23,8 @@ PATIENCE = 0.01
 SOON = 0.002
 #: How long a few results wait that no consumer can read before the commit, in seconds.
 HOLD = 0.1
+#: How long after tasks were taken over their first results are committed, in seconds: records are fetched by then.
+FIRST_COMMIT = 0.02
 #: How long one pass works on a commit while tasks are processed, in seconds: a commit that drags on makes the next one
 #: larger.
 COMMIT_SLICE = 0.01
@@ -130,6 +132,12 @@ class Output:
             late = catch_up()
             if late is not None or self.uncommitted:
                 self.commit(late)
+
+    def commit_soon(self) -> None:
+        """Tasks were taken over, whose results are waited for: commit the first ones early, where no consumer can read
+        them before."""
+        if not self._collector.prompt:
+            self._schedule.bring_forward(FIRST_COMMIT)
 
     def commit(self, late: Late | None = None) -> None:
         """Begin a commit; none is under way. ``late`` is given if records came that are to be part of it, and is called

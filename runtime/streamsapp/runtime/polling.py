@@ -60,7 +60,7 @@ class PollingThread(threading.Thread):
         self._requests = requests
         self._on_end = on_end
         self._paused = False
-        self._draining = False
+        self._draining = self._commits_to_drain = False
 
     def run(self) -> None:
         error: BaseException | None = None
@@ -105,11 +105,15 @@ class PollingThread(threading.Thread):
         self._take_drain()
         self._end_sooner()
         news = self._life.advance(self._output.committing)
+        if self._life.took_over:
+            self._output.commit_soon()
         if 0 < self._input.poll(0.0 if news or self._output.pending else self._wait()) < FEW:
             self._output.wait_for_results()
         self._send()
         if not self._output.committing and self._life.may_commit:
             self._output.commit_if_due(self._input.catch_up, wanted=self._life.wants_commit)
+            if not self._output.committing:
+                self._life.nothing_to_commit()
         if self._output.committing:
             self._advance_commit()
         self._wall_clock.run()
@@ -130,12 +134,21 @@ class PollingThread(threading.Thread):
         hand_over_by = self._requests.hand_over_by
         if hand_over_by is None:
             return
-        if not self._draining:
+        if not self._draining and self._committed_first():
             self._draining = True
             self._life.drain()
         self._requests.drained = self._life.drained and not self._output.committing
         if self._requests.drained or hand_over_by.passed:
             self._requests.close_now = True
+
+    def _committed_first(self) -> bool:
+        """Commit what there is while the tasks go on: each stands still for its last commit, which is a small one then.
+        Returns whether that is done."""
+        if not self._commits_to_drain and self._life.may_commit and not self._output.committing:
+            self._commits_to_drain = True
+            if self._output.uncommitted:
+                self._output.commit()
+        return not self._output.committing
 
     def _end_sooner(self) -> None:
         """Leave without waiting for user code that hangs: the last commit never comes, and tasks go on elsewhere once

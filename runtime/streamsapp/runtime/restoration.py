@@ -32,7 +32,6 @@ from streamsapp.remote.transfer_rates import MeasuredRate
 from streamsapp.runtime.changelog_positions import Offsets, locate, refuse_to_repeat
 from streamsapp.runtime.corruptions import Corruptions
 from streamsapp.runtime.directory_preparation import NOTHING_TO_PREPARE, DirectoryPreparer, PreparedDirectory
-from streamsapp.runtime.listeners import SuspendReason
 from streamsapp.runtime.restore_consumer import RestoreConsumer
 from streamsapp.runtime.task_lookups import LookupAnswers
 from streamsapp.runtime.thread_failure import ThreadFailure
@@ -42,9 +41,8 @@ from streamsapp.tasks.stream_task import StreamTask
 
 log = logging.getLogger(__name__)
 
-#: How long to wait for records while restoring, for records of replicas, and for work when there is none, in seconds. A
-#: replica that is to be promoted, or a task that has been prepared, waits for the fetch under way.
-RESTORE_WAIT, FOLLOW_WAIT, WORK_WAIT = 0.1, 0.02, 1.0
+#: How long to wait for records, and for work when nothing is read, in seconds. Requests and answers end either wait.
+READ_WAIT, WORK_WAIT = 0.1, 1.0
 #: How long requests are worked on before records are, in seconds: opening a store takes milliseconds.
 REQUESTS_SLICE = 0.02
 #: Rounds of look-ups at a time; tasks that arrive meanwhile share the next one.
@@ -64,10 +62,6 @@ class RestorePhase(enum.Enum):
     LOCATING = "locating"
     #: Its changelogs are read to their ends, or for ever.
     READING = "reading"
-
-
-#: A task in one of these waits for another thread.
-_AWAITED = frozenset({RestorePhase.PREPARING, RestorePhase.LOCATING})
 
 
 @dataclass(eq=False)
@@ -121,21 +115,28 @@ class RestorationThread(threading.Thread):
         #: Set by the polling thread while the application is paused (KIP-834).
         self.paused = False
 
+    # ---- any thread --------------------------------------------------------------------------------------------
+
+    def _ask(self, request: Callable[[], None]) -> None:
+        """Have this thread do something soon, in order."""
+        self._requests.put(request)
+        self.reading.end_wait()
+
     # ---- polling thread ----------------------------------------------------------------------------------------
 
     def add(self, task: StreamTask) -> None:
         """Hand a task over. An active one comes back by ``restored`` or as a failure; a replica stays."""
-        self._requests.put(partial(self._guarded, task, partial(self._take, task)))
+        self._ask(partial(self._guarded, task, partial(self._take, task)))
 
     def promote(self, task: StreamTask) -> None:
         """A replica that is here goes on as this active task: restored to the end, then handed back."""
-        self._requests.put(partial(self._guarded, task, partial(self._promote, task)))
+        self._ask(partial(self._guarded, task, partial(self._promote, task)))
 
     def close(self, tasks: Collection[StreamTask], *, wipe: bool = False, clean: bool = False) -> None:
         """Close tasks' stores, also of tasks that are not here; ``wipe`` deletes them, ``clean`` says that they
         ended at a commit. A later request for the same task finds its directory free."""
         for task in tasks:
-            self._requests.put(partial(self._guarded, task, partial(self._close, task, wipe, clean)))
+            self._ask(partial(self._guarded, task, partial(self._close, task, wipe, clean)))
 
     def damaged(self, task: StreamTask, error: TaskCorruptedError) -> None:
         """A task's state was found damaged and is about to be wiped. Any thread."""
@@ -157,13 +158,13 @@ class RestorationThread(threading.Thread):
     def wait_until_done(self, timeout: float, deadline: Deadline) -> bool:
         """Wait until everything that was asked for is done; whether it was in time, and before the deadline."""
         done = threading.Event()
-        self._requests.put(done.set)
+        self._ask(done.set)
         return deadline.wait(done.wait, timeout) or not self.is_alive()
 
     def stop(self) -> None:
         """Return after the batch under way."""
         self._stopping = True
-        self._requests.put(lambda: None)  # ends a wait for requests
+        self._ask(lambda: None)  # ends a wait for requests
 
     # ---- restoration thread ------------------------------------------------------------------------------------
 
@@ -189,10 +190,9 @@ class RestorationThread(threading.Thread):
         self._take_requests()
         self._start_arrived()
         if self.reading.readers:
-            restoring = self.reading.restoring
-            self.reading.pause_replicas(paused=restoring or self.paused)  # other threads wait for the active tasks
-            awaited = any(here.phase in _AWAITED for here in self._here.values())
-            self._read(RESTORE_WAIT if restoring and not awaited else FOLLOW_WAIT)
+            # Other threads wait for the active tasks.
+            self.reading.pause_replicas(paused=self.reading.restoring or self.paused)
+            self._read(READ_WAIT)
         self._hand_over()
         self.reading.observe_lag()
 
@@ -233,7 +233,7 @@ class RestorationThread(threading.Thread):
         if here is None or here.task.stores is not task.stores:
             raise ReplicaLostError(f"task {task.id} is to be promoted and is not here: it failed meanwhile")
         replica, here.task = here.task, task
-        self.reading.forget(replica, SuspendReason.PROMOTED)
+        self.reading.promote(replica, task)
         # It may have been recycled before its stores were open.
         task.state = TaskState.RESTORING
         task.changelog_positions = dict(replica.changelog_positions)
@@ -262,7 +262,7 @@ class RestorationThread(threading.Thread):
         """Return whether the task waits for its directory to be prepared; then it is opened later."""
 
         def done(prepared: PreparedDirectory) -> None:
-            self._requests.put(partial(self._prepared, stores, prepared))
+            self._ask(partial(self._prepared, stores, prepared))
 
         stores = here.task.stores
         if not self._preparer.begin(here.task, done):
@@ -300,7 +300,7 @@ class RestorationThread(threading.Thread):
     def _answered(self, asked: list[tuple[RestoringTask, StreamTask]], found: LookupAnswers | Exception) -> None:
         """Called on the thread of a look-up."""
         self._found.put((asked, found))
-        self._requests.put(lambda: None)  # ends a wait for requests
+        self._ask(lambda: None)  # ends a wait for requests
 
     def _take_found(self, asked: list[tuple[RestoringTask, StreamTask]], found: LookupAnswers | Exception) -> None:
         """Tasks may have been closed, promoted or replaced meanwhile: then the answer is not theirs."""
@@ -341,6 +341,7 @@ class RestorationThread(threading.Thread):
 
     def _begin_anew(self, here: RestoringTask, *, prepares: bool = True) -> bool:
         """Restore the task from the beginning, with empty stores; returns whether they are open already."""
+        self.reading.forget(here.task)
         here.task.changelog_positions.clear()
         here.task.stores.wipe()
         if prepares and self._prepare(here):
@@ -367,7 +368,6 @@ class RestorationThread(threading.Thread):
     def _start_over(self, task: StreamTask, why: str) -> None:
         """The changelog cannot be read on, or must not be."""
         log.warning("task %s: %s; its local state is wiped", task.id, why)
-        self.reading.forget(task)
         here = self._here[task.id]
         if self._begin_anew(here):
             here.phase = RestorePhase.ARRIVED

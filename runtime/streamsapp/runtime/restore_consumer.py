@@ -88,7 +88,27 @@ class RestoreConsumer:
             raise StateStoreError(
                 f"the broker does not report where the changelogs of task {task.id} end: {told.args[0].str()}"
             ) from told
-        return told
+        lows, highs = told
+        # A replica reads on while it is asked for; what it has read by now is there.
+        return lows, {**highs, **{each: max(highs[each], it.position) for each, it in self._kept(task).items()}}
+
+    def promote(self, replica: StreamTask, task: StreamTask) -> None:
+        """The replica is this active task from now on. Its changelogs are read on until ``start``: partitions that are
+        fetched anew would wait for the broker's answer to what was asked before. A topic that others write is not: the
+        replica stands still where the group has processed it."""
+        for reader in list(self.readers.values()):
+            if reader.task is replica and reader.limit is None:
+                reader.task = task
+            elif reader.task is replica:
+                self._forget([reader], SuspendReason.PROMOTED)
+
+    def _kept(self, task: StreamTask) -> dict[TopicPartition, ChangelogReader]:
+        """The readers of a replica that was promoted to this task."""
+        if task.role is not TaskRole.ACTIVE:
+            return {}
+        partitions = task.plan.changelogs.values()
+        readers = [(each, self.readers[each]) for each in partitions if each in self.readers]
+        return {partition: reader for partition, reader in readers if reader.task is task and reader.follows}
 
     def objection(self, task: StreamTask, highs: Offsets) -> str | None:
         """Returns why a task's stores must not go on from where they stand."""
@@ -106,18 +126,31 @@ class RestoreConsumer:
         wanted = {reader.partition: reader for reader in found if reader.follows or reader.remaining}
         for reader in wanted.values():
             reader.restored, reader.read_at_ms = task.restored_records(reader.store), self._clock.now_ms()
+        read_on = self._read_on(task, wanted)
+        positions = {each: reader.position for each, reader in wanted.items() if each not in read_on}
         packed = {
             partition
-            for partition, reader in wanted.items()
-            if reader.restored is None and task.stores.takes_packed(reader.store)
+            for partition in positions
+            if wanted[partition].restored is None and task.stores.takes_packed(wanted[partition].store)
         }
-        self._consumer.assign({partition: reader.position for partition, reader in wanted.items()}, packed, task.topics)
+        self._consumer.assign(positions, packed, task.topics)
         task.stores.write_restored()  # it may have been an active task until now, which has gathered some
         if self.replicas_paused:
             self._consumer.pause([partition for partition, reader in wanted.items() if reader.follows])
         self.readers.update(wanted)
         for reader in wanted.values():
             self._events.started(reader)
+
+    def _read_on(self, task: StreamTask, wanted: Mapping[TopicPartition, ChangelogReader]) -> list[TopicPartition]:
+        """End following as a replica; the changelogs that are still wanted, from where they stand, stay assigned."""
+        kept = self._kept(task)
+        read_on = [each for each, reader in kept.items() if each in wanted and wanted[each].position == reader.position]
+        self._forget([reader for each, reader in kept.items() if each not in read_on], SuspendReason.PROMOTED)
+        for each in read_on:
+            self._events.suspended(self.readers.pop(each), SuspendReason.PROMOTED)
+        if self.replicas_paused:
+            self._consumer.resume(read_on)
+        return read_on
 
     def _note_origin(self, reader: ChangelogReader, high: int) -> None:
         stores, asked_at_ms = reader.task.stores, self._asked_at_ms[reader.task.id]
@@ -131,6 +164,10 @@ class RestoreConsumer:
         else:
             stores.note_origin(reader.store, Provenance(topic, stores.provenance(reader.store).fresh_at_ms))
         reader.goal = Observation(reader.position, high, asked_at_ms)
+
+    def end_wait(self) -> None:
+        """End the wait for records, or the next one. Any thread."""
+        self._consumer.end_wait()
 
     # ---- reading -----------------------------------------------------------------------------------------------
 
@@ -251,7 +288,9 @@ class RestoreConsumer:
 
     def forget(self, task: StreamTask, reason: SuspendReason = SuspendReason.MIGRATED) -> None:
         """Stop reading a task's changelogs, before their ends."""
-        readers = [reader for reader in self.readers.values() if reader.task.id == task.id]
+        self._forget([reader for reader in self.readers.values() if reader.task.id == task.id], reason)
+
+    def _forget(self, readers: Sequence[ChangelogReader], reason: SuspendReason) -> None:
         self._consumer.unassign([reader.partition for reader in readers])
         for reader in readers:
             del self.readers[reader.partition]

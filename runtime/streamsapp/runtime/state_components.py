@@ -11,6 +11,7 @@ from pathlib import Path
 
 from streamsapp.config import client_properties
 from streamsapp.kafka.consumer import PartitionConsumer
+from streamsapp.kafka.wakeup import Wakeup
 from streamsapp.remote.transfer_rates import MeasuredRate
 from streamsapp.runtime.directory_lock import DirectoryLock
 from streamsapp.runtime.directory_preparation import NOTHING_TO_PREPARE
@@ -56,7 +57,7 @@ class StateComponents:
             if config.remote_state is None
             else RemoteState(context, config.remote_state, replay, self.directory, permitted)
         )
-        consumer = PartitionConsumer(client_properties.restore_consumer(config), context.closing.remote)
+        consumer = PartitionConsumer(client_properties.restore_consumer(config), context.closing.remote, Wakeup())
         context.clients.callback(consumer.close)
         events = RestoreEvents(consumer, lambda: extensions.restore_listener, lambda: extensions.standby_listener)
         self.restoration = RestorationThread(

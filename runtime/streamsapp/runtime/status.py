@@ -20,6 +20,7 @@ from streamsapp.runtime.changelog_reader import ChangelogReader, Observation
 from streamsapp.runtime.client_state import ClientState
 from streamsapp.runtime.components import Components
 from streamsapp.runtime.global_stores.thread import GlobalThread
+from streamsapp.runtime.hand_overs import HandOver
 from streamsapp.runtime.hang_detection import Hang
 from streamsapp.runtime.remote_state import snapshot_status
 from streamsapp.state.engine.write_stalls import WriteStalls
@@ -44,6 +45,7 @@ def document(config: StreamsConfig, state: ClientState, components: Components |
         "tasks": []
         if components is None
         else [_task(task, components, owned_at_ms) for task in list(components.owned.all.values())],
+        "handOvers": [] if components is None else [_hand_over(it) for it in list(components.life.hand_overs.last)],
         "notes": [] if assignment is None else list(assignment.notes),
         "ready": readiness(state, components)[0],
         "peers": [] if assignment is None else sorted({it.endpoint for it in assignment.peers.values() if it.endpoint}),
@@ -78,6 +80,10 @@ def _outages(config: StreamsConfig, components: Components, clock: Clock) -> Ite
 
 def _hang(hang: Hang) -> dict[str, Any]:
     return {"task": str(hang.task), "seconds": round(hang.lasts, 1), "message": _line(str(hang))}
+
+
+def _hand_over(it: HandOver) -> dict[str, Any]:
+    return {"task": str(it.task), "at": _iso(it.at_ms), "gapSeconds": round(it.gap, 3), "kind": it.kind}
 
 
 def _line(text: str) -> str:

@@ -26,6 +26,8 @@ _WORST_FIRST = (
 )
 #: The state of an instance that does not answer: it is starting, or about to be started again.
 _SILENT = "CREATED"
+#: So many of the last hand-overs are reported, as of one instance.
+_HAND_OVERS = 64
 
 
 def merge_status(application_id: str, pod: str, documents: Mapping[str, dict[str, Any] | None]) -> dict[str, Any]:
@@ -40,6 +42,9 @@ def merge_status(application_id: str, pod: str, documents: Mapping[str, dict[str
         "state": min(states.values(), key=_WORST_FIRST.index),
         "generation": None if None in generations or len(answered) < len(documents) else min(generations),
         "tasks": [task for document in answered for task in document["tasks"]],
+        "handOvers": sorted(
+            (each for document in answered for each in document.get("handOvers", ())), key=lambda each: each["at"]
+        )[-_HAND_OVERS:],
         "notes": list(dict.fromkeys(note for document in answered for note in document["notes"])),
         "ready": len(answered) == len(documents) and all(document.get("ready") for document in answered),
         "peers": sorted({peer for document in answered for peer in document.get("peers", ())}),

@@ -204,7 +204,7 @@ def test_under_at_least_once(kafka: Kafka, members: Members, setting: Setting, e
     member._settings = replace(member._settings, group_id=scene.group)
     member._rebalance.group._settings = member._settings  # type: ignore[union-attr]
     member._rebalance.group._coordinator = None  # type: ignore[union-attr]
-    member._mailbox._committing = scene.identity
+    member._mailbox._commits.under_way = scene.identity
 
     code = _outcome(lambda: member.commit({TopicPartition(scene.topic, 0): (7, "seven")}))
 

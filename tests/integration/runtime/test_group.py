@@ -98,6 +98,11 @@ def running(instance: StreamsRuntime, role: str = "active") -> set[TaskId]:
     }
 
 
+def handed_over(instance: StreamsRuntime) -> set[str]:
+    """The tasks that an instance took over from one that gave them up, with results since."""
+    return {each["task"] for each in instance.status()["handOvers"] if each["kind"] == "planned"}
+
+
 def caught_up(*instances: StreamsRuntime) -> bool:
     """Says whether every task runs, and has a standby that is not far behind."""
     if set().union(*(running(each) for each in instances)) != TASKS:
@@ -184,6 +189,7 @@ def test_a_drained_instance_hands_everything_over_to_standbys(instances: Instanc
     assert first.state is ClientState.NOT_RUNNING
     eventually(lambda: running(second) == TASKS)
     assert heard.suspended.count(("counts", SuspendReason.PROMOTED)) >= 3
+    eventually(lambda: len(handed_over(second)) >= 3, "the hand-overs")
     group.verify()
 
 

@@ -321,6 +321,7 @@ def test_a_runtime_that_was_not_started_shows_nothing_and_closes(runtime: Stream
         "state": "NOT_RUNNING",
         "generation": None,
         "tasks": [],
+        "handOvers": [],
         "notes": [],
         "ready": False,
         "peers": [],

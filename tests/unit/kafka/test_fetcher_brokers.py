@@ -286,6 +286,20 @@ def test_no_more_than_two_answers_of_a_partition_wait_to_be_taken(start: Start, 
     assert not [each for _, _, each in brokers.fetches() if each.partition_max_bytes == 1]
 
 
+def test_a_partition_that_is_expected_does_not_wait_for_the_answer_to_what_was_asked_before(
+    start: Start, read: Read
+) -> None:
+    brokers = start({"a": 2})
+    brokers.write(A1, 3)
+    reader = read(brokers, {A: 0}, fetch_wait_max_ms=60_000)
+    reader.fetcher.expect_partitions(3600)
+    reader.until(lambda: len(brokers.asked) > 3)
+    reader.fetcher.assign({A1: 0})
+    reader.until(lambda: reader.offsets[A1])
+
+    assert {it.max_wait_ms for _, it in brokers.asked} == {5}
+
+
 def test_no_partition_waits_until_the_others_are_read(start: Start, read: Read) -> None:
     brokers = start({"a": 4})
     for each in brokers.partitions:

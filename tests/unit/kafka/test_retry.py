@@ -51,7 +51,7 @@ def test_a_request_that_works_is_made_once(time: FakeTime) -> None:
 
 
 def test_pauses_double_up_to_the_longest(time: FakeTime) -> None:
-    assert repeated(failing(8), "asking") == "answer"
+    assert repeated(failing(9), "asking") == "answer"
     assert time.pauses[:3] == [FIRST_PAUSE, 2 * FIRST_PAUSE, 4 * FIRST_PAUSE]
     assert time.pauses[-1] == LONGEST_PAUSE
 

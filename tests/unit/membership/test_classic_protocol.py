@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from confluent_kafka import KafkaError
 from played_coordinator import OK, RESTING, Play, assigned_twice, play
 from streamsapp.brokers.errors import RefusedError, UnreachableError
 from streamsapp.errors import ConfigError, FencedError, StreamsError
+from streamsapp.membership.heartbeat_times import EXPECTING_INTERVAL
 from streamsapp.membership.wire import Identity
 
 
@@ -295,3 +297,38 @@ def test_a_member_that_stepped_out_joins_only_when_it_steps_in() -> None:
 
     assert it.told.losses == ["it hangs"]
     assert len(it.coordinator.of("LeaveGroup")) == 1
+
+
+def test_a_member_that_wants_a_rebalance_waits_for_the_others_and_joins_at_once_where_they_join_already() -> None:
+    async def scene(it: Play) -> None:
+        await it.stable()
+        await it.until(lambda: it.coordinator.pauses)
+        it.group._times.join_in = lambda: 3600.0  # type: ignore[method-assign]
+        it.group.rejoin("a replica has caught up")
+        beats = len(it.coordinator.of("Heartbeat"))
+        await it.until(lambda: len(it.coordinator.of("Heartbeat")) > beats + 3)
+        assert len(it.coordinator.of("JoinGroup")) == 1
+        it.coordinator.answers["HeartbeatRequest"] = [KafkaError.REBALANCE_IN_PROGRESS, OK]
+        await it.until(lambda: len(it.told.assignments) == 2)
+
+    play(scene)
+
+
+def test_a_member_that_gave_tasks_up_joins_at_once() -> None:
+    async def scene(it: Play) -> None:
+        await it.stable()
+        it.group._times.join_in = lambda: 3600.0  # type: ignore[method-assign]
+        it.group.rejoin("tasks were given up", at_once=True)
+        await it.until(lambda: len(it.told.assignments) == 2)
+
+    play(scene)
+
+
+def test_heartbeats_come_fast_from_an_assignment_on_that_another_one_follows() -> None:
+    async def scene(it: Play) -> None:
+        it.told.expects_rebalance = True
+        it.group._times._settings = replace(it.group._times._settings, heartbeat_interval=100.0)
+        await it.stable()
+        await it.until(lambda: len(it.coordinator.of("Heartbeat")) > 3)
+
+    assert EXPECTING_INTERVAL in play(scene).coordinator.pauses

@@ -245,3 +245,32 @@ def test_what_ended_the_membership_is_raised_after_the_news_and_again() -> None:
         with pytest.raises(StreamsError, match="the end"):
             desk.poll()
     assert not desk.begin_commit()
+
+
+def test_a_commit_that_is_wanted_before_a_join_is_over_when_it_ends_or_there_is_nothing_to_commit() -> None:
+    ended: list[str] = []
+    desk = mailbox()
+    desk.on_commit_ended = lambda: ended.append("ended")
+    desk.want_commit()
+    assert not desk.commit_wanted, "this is no member"
+    desk.open(FIRST)
+
+    for committed in (True, False):
+        desk.want_commit()
+        assert desk.commit_wanted
+        assert desk.begin_commit() or not committed
+        desk.end_commit()
+        assert not desk.commit_wanted
+
+    assert ended == ["ended", "ended"]
+
+
+def test_a_commit_that_did_not_come_in_time_is_not_wanted_any_more_once_the_member_joins() -> None:
+    desk = mailbox()
+    desk.open(FIRST)
+    desk.want_commit()
+
+    desk.joining()
+
+    assert not desk.commit_wanted
+    assert not desk.may_commit

@@ -48,7 +48,7 @@ def test_a_killed_instance_is_noticed_after_six_seconds_and_a_rebalance_after_a_
         session_timeout=6.0,
         heartbeat_interval=0.1,
         rebalance_timeout=300.0,
-        resting_interval=0.25,
+        resting_interval=0.2,
     )
 
 

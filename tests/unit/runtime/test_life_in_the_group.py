@@ -62,7 +62,7 @@ def test_tasks_are_given_up_when_they_are_committed_and_the_group_is_told() -> N
     it.life.advance(committing=False)
 
     assert list(it.owned.all) == [FIRST]
-    assert it.membership.asked == ["rejoin"]
+    assert it.membership.asked == ["rejoin at once"]
     assert not it.life.wants_commit
 
 
@@ -209,11 +209,12 @@ def test_drained_means_that_others_have_everything_or_that_nobody_is_there() -> 
     assert it.membership.asked == ["drain"]
     assert it.owned.snapshots_asked_for == 1
     for peers, drained in (
+        ({"me": Peer(active=frozenset({FIRST, SECOND})), "other": Peer()}, False),  # of before the drain
         ({"me": Peer(active=frozenset({FIRST}), draining=True), "other": Peer(active=frozenset({SECOND}))}, False),
         ({"me": Peer(draining=True), "other": Peer(active=frozenset({FIRST, SECOND}))}, True),
         ({"me": Peer(active=frozenset({FIRST, SECOND}), draining=True)}, True),
     ):
-        it.membership.news = [Assignment(frozenset({FIRST}), generation=2, peers=peers)]
+        it.membership.news = [Assignment(peers["me"].active, generation=2, peers=peers)]
         it.life.advance(committing=False)
         assert it.life.drained is drained
 
@@ -267,7 +268,7 @@ def test_a_task_that_others_claimed_is_lost_as_after_a_fenced_commit() -> None:
 
     assert it.asked == []
     assert it.owned.closed == ["0_0", "0_1"]
-    assert it.membership.asked == ["rejoin"]
+    assert it.membership.asked == ["rejoin at once"]
 
 
 def test_a_claim_of_others_is_no_news_for_a_task_that_left_already() -> None:
@@ -278,3 +279,15 @@ def test_a_claim_of_others_is_no_news_for_a_task_that_left_already() -> None:
 
     assert it.asked == []
     assert not it.life.ended
+
+
+def test_the_group_may_want_a_commit_before_it_assigns_anew() -> None:
+    it = joined()
+    it.life.nothing_to_commit()
+    assert (it.life.wants_commit, it.membership.asked) == (False, [])
+
+    it.membership.commit_wanted = True
+    assert it.life.wants_commit
+    it.life.nothing_to_commit()
+
+    assert it.membership.asked == ["end commit"]

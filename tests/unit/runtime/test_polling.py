@@ -18,7 +18,7 @@ from streamsapp.outgoing import OutputRecord
 from streamsapp.runtime.commit import CommitSchedule
 from streamsapp.runtime.hang_detection import HangDetector
 from streamsapp.runtime.input_feeder import InputPolling
-from streamsapp.runtime.output import Output
+from streamsapp.runtime.output import FIRST_COMMIT, Output
 from streamsapp.runtime.polling import PollingThread
 from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.runtime.user_requests import CUT_SHORT, UserRequests
@@ -77,7 +77,8 @@ class FakeLife:
         self.calm = True
         self.may_commit = self.may_write = self.sound = True
         self.drained = False
-        self.wants_commit = False
+        self.wants_commit = self.took_over = False
+        self.nothings = 0
         self.closed_with: list[BaseException | None] = []
         self.causes: list[BaseException | None] = []
         self.on_close: Callable[[], None] = lambda: None
@@ -109,6 +110,9 @@ class FakeLife:
 
     def committed(self, now: float) -> None:
         self.asked.append("committed")
+
+    def nothing_to_commit(self) -> None:
+        self.nothings += 1
 
     def abort(self, error: Exception) -> None:
         self.asked.append(f"abort: {error}")
@@ -416,3 +420,52 @@ def test_an_instance_that_leaves_in_good_order_keeps_its_time() -> None:
     it.requests.drain(55.0)
     it.clock.advance(int(1000 * CUT_SHORT))
     assert not it.requests.out_of_time
+
+
+def test_the_first_results_of_tasks_that_were_taken_over_are_committed_early() -> None:
+    it = Loop()
+    it.collector.prompt = False
+    it.touch()
+    it.life.took_over = True
+    it.passes()
+    it.life.took_over = False
+    assert it.life.asked == []
+
+    it.clock.advance(round(1000 * FIRST_COMMIT))
+    it.passes()
+
+    assert it.life.asked[:1] == ["commit"]
+
+
+def test_a_commit_that_is_wanted_and_has_nothing_to_commit_is_over_at_once() -> None:
+    it = Loop()
+    it.life.wants_commit = True
+    it.passes()
+    assert (it.life.asked, it.life.nothings) == ([], 1)
+
+    it.touch()
+    it.passes()
+
+    assert (it.life.asked[0], it.life.nothings) == ("commit", 1)
+
+
+def test_an_instance_that_drains_commits_before_the_others_are_asked_to_take_over() -> None:
+    it = Loop()
+    it.touch()
+    it.requests.drain(55.0)
+    it.passes()
+    assert it.life.asked[0] == "commit"
+
+    it.passes(2)
+
+    assert it.life.asked == ["commit", "committed", "drain"]
+
+
+def test_an_instance_that_drains_and_may_not_commit_asks_the_others_at_once() -> None:
+    it = Loop()
+    it.touch()
+    it.life.may_commit = False
+    it.requests.drain(55.0)
+    it.passes()
+
+    assert it.life.asked == ["drain"]

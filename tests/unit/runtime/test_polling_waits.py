@@ -47,7 +47,7 @@ def endless_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 class Life:
     """Everything that the polling thread drives, all well: a group without news, a broker that takes all at once."""
 
-    full = holds_back = rests = ended = wants_commit = False
+    full = holds_back = rests = ended = wants_commit = took_over = False
     calm = may_commit = may_write = sound = True
 
     def __init__(self, instance: Instance) -> None:
@@ -68,6 +68,7 @@ class Life:
     def observe_lag(self, now: float) -> None: ...
     def committed(self, now: float) -> None: ...
     def take_last_news(self) -> None: ...
+    def nothing_to_commit(self) -> None: ...
     def close(self, error: BaseException | None, *, leave_group: bool) -> None: ...
 
     def advance(self, committing: bool) -> bool:

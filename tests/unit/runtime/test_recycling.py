@@ -8,6 +8,7 @@ import pytest
 
 from owned_tasks import Counting, Owned
 from streamsapp import TaskId
+from streamsapp.runtime.input_feeder import EXPECTED_FOR
 from streamsapp.tasks.states import TaskRole, TaskState
 
 FIRST, SECOND = TaskId(0, 0), TaskId(0, 1)
@@ -108,3 +109,13 @@ def test_replicas_that_are_no_longer_wanted_are_closed(it: Owned) -> None:
     assert it.life.all[FIRST].role is TaskRole.WARMUP
     assert closed.state is TaskState.CLOSED
     assert list(it.restoration.here) == [FIRST]
+
+
+def test_brokers_are_not_asked_to_wait_while_tasks_of_others_are_on_their_way(it: Owned) -> None:
+    it.take_roles({FIRST: TaskRole.ACTIVE, SECOND: TaskRole.STANDBY})
+    it.take_roles({SECOND: TaskRole.STANDBY}, moving=[FIRST])
+    assert it.consumer.expected == [], "its own go"
+
+    it.take_roles({FIRST: TaskRole.ACTIVE, SECOND: TaskRole.STANDBY}, moving=[SECOND])
+
+    assert it.consumer.expected == [EXPECTED_FOR]

@@ -248,3 +248,73 @@ def test_a_replica_of_a_table_has_caught_up_where_the_group_has_committed_nothin
     it.passes(2)
 
     assert it.reading.lag(replica) == 0
+
+
+def test_a_promoted_replica_reads_on_where_it_stands_and_its_partition_is_not_fetched_anew(it: Restoring) -> None:
+    it.log(S, 0, 1)
+    replica = it.task(role=TaskRole.STANDBY)
+    it.thread.add(replica)
+    it.passes(2)
+    it.log(S, 0, 1, 2)
+    assigned = it.consumer.assigned.copy()
+
+    it.consumer.assigned.clear()
+    active = replica.recycled(TaskRole.ACTIVE)
+    it.thread.promote(active)
+    it.passes(3)
+
+    assert (assigned, it.consumer.assigned) == ([S], [])
+    assert it.restored == [TaskId(0, 0)]
+    assert keys(active) == ["0", "1", "2"]
+    assert it.reading.readers == {}
+
+
+def test_a_replica_that_is_promoted_while_replicas_wait_goes_on(it: Restoring) -> None:
+    it.log(S, 0)
+    it.log(OTHER, *range(9))
+    replica = it.task(role=TaskRole.STANDBY)
+    it.thread.add(replica)
+    it.passes(2)
+    it.consumer.limit = 1
+    it.thread.add(it.task(1))
+    it.passes(2)
+    assert it.reading.replicas_paused
+    it.log(S, 0, 1)
+
+    it.thread.promote(replica.recycled(TaskRole.ACTIVE))
+    it.passes(12)
+
+    assert set(it.restored) == {TaskId(0, 0), TaskId(0, 1)}
+    assert it.failed == []
+
+
+def test_a_promoted_replica_whose_state_is_refused_is_read_from_the_beginning(
+    it: Restoring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it.log(S, 0, 1)
+    replica = it.task(role=TaskRole.STANDBY)
+    it.thread.add(replica)
+    it.passes(2)
+    monkeypatch.setattr(it.reading, "objection", lambda task, highs: "it is too old")
+
+    active = replica.recycled(TaskRole.ACTIVE)
+    it.thread.promote(active)
+    it.passes(3)
+
+    assert it.restored == [TaskId(0, 0)]
+    assert keys(active) == ["0", "1"]
+    assert active.changelog_positions == {"s": 2}
+
+
+def test_a_promotion_does_not_wait_for_the_fetch_under_way_nor_do_the_answers_it_needs(it: Restoring) -> None:
+    replica = it.task(role=TaskRole.STANDBY)
+    it.log(S, 0)
+    it.thread.add(replica)
+    it.passes(2)
+    before = it.consumer.ended_waits
+
+    it.thread.promote(replica.recycled(TaskRole.ACTIVE))
+    assert it.consumer.ended_waits == before + 1
+    it.passes()
+
+    assert it.consumer.ended_waits == before + 2

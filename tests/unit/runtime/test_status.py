@@ -22,6 +22,7 @@ from streamsapp.runtime.changelog_reader import ChangelogReader, Observation
 from streamsapp.runtime.corruptions import TIMES, Corruptions
 from streamsapp.runtime.data_path import ENGINE
 from streamsapp.runtime.global_stores.progress import GlobalPartition
+from streamsapp.runtime.hand_overs import HandOver
 from streamsapp.runtime.hang_detection import Hang
 from streamsapp.state.engine.write_stalls import WriteStalls
 from streamsapp.tasks.states import TaskRole
@@ -65,7 +66,11 @@ class Parts:
         self.membership = SimpleNamespace(safe_until=self.safe_until, tls=None)
         ready = SimpleNamespace(complaint=None)
         self.life = SimpleNamespace(
-            assignment=Assignment(frozenset(), generation=4), readiness=ready, outage=None, refused=False
+            assignment=Assignment(frozenset(), generation=4),
+            readiness=ready,
+            outage=None,
+            refused=False,
+            hand_overs=SimpleNamespace(last=[]),
         )
         self.hangs = SimpleNamespace(longest=self.longest, usual=7.25, hanging=self.hanging)
         self.polling = SimpleNamespace(name="app-polling")
@@ -86,6 +91,7 @@ def test_an_instance_that_was_not_started_has_no_tasks() -> None:
         "state": "RUNNING",
         "generation": None,
         "tasks": [],
+        "handOvers": [],
         "notes": [],
         "ready": False,
         "peers": [],
@@ -105,6 +111,15 @@ def test_an_instance_that_was_not_started_has_no_tasks() -> None:
         },
         "dataPath": f"client streamsapp over PLAINTEXT, compression none, engine {ENGINE}",
     }
+
+
+def test_it_tells_for_how_long_tasks_stood_still_that_it_took_over() -> None:
+    components = Parts()
+    components.life.hand_overs.last.append(HandOver(TaskId(0, 1), 10_000, 0.08149, "planned"))
+
+    assert document(components)["handOvers"] == [
+        {"task": "0_1", "at": "1970-01-01T00:00:10.000+00:00", "gapSeconds": 0.081, "kind": "planned"}
+    ]
 
 
 def test_it_names_the_client_its_security_and_its_codec() -> None:

@@ -55,6 +55,18 @@ def test_the_requests_of_all_instances_to_the_object_store_are_added_up() -> Non
     assert merge_status("app", "p", {"p-0": document("RUNNING", 4)})["objectStore"] is None
 
 
+def test_a_pod_tells_the_last_hand_overs_of_all_its_instances() -> None:
+    told = [{"task": f"0_{it}", "at": f"2026-01-01T00:00:{it % 60:02}.000+00:00"} for it in range(60)]
+    documents = {"p-0": document("RUNNING", 4) | {"handOvers": told[::2]}, "p-1": document("RUNNING", 4)}
+    documents["p-1"]["handOvers"] = told[1::2] + told[:10]
+
+    found = merge_status("app", "p", documents)["handOvers"]
+
+    assert len(found) == 64
+    assert found == sorted(found, key=lambda each: each["at"])
+    assert found[-1] == told[-1]
+
+
 def test_a_pod_has_an_old_secret_as_long_as_one_of_its_instances_has() -> None:
     old, new = (document("RUNNING", 4) | {"kafkaSecretChanged": changed} for changed in (True, False))
     assert merge_status("app", "p", {"p-0": new, "p-1": old})["kafkaSecretChanged"] is True

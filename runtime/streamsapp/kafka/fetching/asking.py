@@ -18,7 +18,8 @@ from streamsapp.kafka.fetching.settings import FetchSettings
 
 #: When it is looked again at a broker that was asked, or is not to be, in seconds.
 _IDLE = 2.0
-#: For which a broker waits for records while others of its partitions are not asked for, as there is enough of them.
+#: For which a broker waits for records while others of its partitions are not asked for, as there is enough of them;
+#: and while partitions are about to be assigned, which are asked for when it has answered.
 _SHORT_WAIT = 0.005
 
 _WHICH = {OFFSET_BEGINNING: -2, OFFSET_END: -1}
@@ -31,6 +32,8 @@ class FetchRequests:
         self._settings = settings
         self._assignment = assignment
         self._connections = connections
+        #: Until then no broker is to wait for records for long, in monotonic seconds.
+        self.short_until = 0.0
 
     def ask(self, *, at_once: bool = False) -> float:
         """Ask each broker that is free for what is wanted of it. With ``at_once`` the broker is to answer at once, also
@@ -81,7 +84,8 @@ class FetchRequests:
         session, settings, assignment = broker.session, self._settings, self._assignment
         # Most of what an instance costs that has nothing to do is asking for records.
         waits = 0.0 if at_once else settings.wait * (2 if session.has_nothing else 1)
-        if any(each.chunks and not each.paused and each.source == source for each in assignment.news.values()):
+        has_more = (each.chunks and not each.paused and each.source == source for each in assignment.news.values())
+        if assignment.now() < self.short_until or any(has_more):
             waits = min(waits, _SHORT_WAIT)
         begin = broker.requests % len(wanted)  # or the first ones would have all of an answer
         each = settings.of_each(len(assignment.partitions))

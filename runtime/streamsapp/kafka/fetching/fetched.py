@@ -85,6 +85,9 @@ class ConsumerClient(Protocol):
         """Up to ``limit`` records, or empty after ``timeout`` seconds, or when there is something else to do. With
         ``at_once``, what brokers have now."""
 
+    def expect_partitions(self, seconds: float) -> None:
+        """Within so many seconds partitions may be assigned that are to be asked for at once."""
+
     def confirm(self) -> Confirmation:
         """Begin to find out whether all records that were delivered so far are of the topics that their positions
         belong to."""

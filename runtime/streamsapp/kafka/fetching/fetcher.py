@@ -78,6 +78,9 @@ class Fetcher:
         for each in partitions:
             self._assignment.partitions[each].paused = False
 
+    def expect_partitions(self, seconds: float) -> None:
+        self._asking.short_until = self._now() + seconds
+
     def watermarks(self, partition: TopicPartition) -> tuple[int, int] | None:
         found = self._assignment.partitions.get(partition)
         return None if found is None or found.high < 0 else (max(found.first, 0), found.high)

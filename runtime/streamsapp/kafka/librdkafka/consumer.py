@@ -84,6 +84,9 @@ class LibrdkafkaConsumer:
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         self._fetching.resume(partitions)
 
+    def expect_partitions(self, seconds: float) -> None:
+        """A partition that is new is asked for at once."""
+
     def fetch(self, limit: int, timeout: float, *, at_once: bool) -> Fetched:
         self._renew()
         return self._fetching.fetch(limit, 0.0 if at_once else timeout)

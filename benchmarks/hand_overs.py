@@ -1,0 +1,113 @@
+"""Measures how long results stay away when instances are restarted one after the other, and if each came once.
+
+``python -m benchmarks.hand_overs`` with tests/support on PYTHONPATH, on a broker of its own. An application of several
+pods with standbys counts words that come all the time. Each pod is ended in good order (SIGTERM), and started again in
+its directory once it has handed its tasks over. The figure is the longest time without a result of some partition of
+the input, from the signal until all tasks have caught up again. ``quiet`` is the same without a restart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+from benchmarks.kills import MANIFEST, Load, Results
+
+from instances import eventually
+from kafka_cluster import START_TIMEOUT, Kafka
+from pods import RunningPod
+from streamsapp.local.broker import EmbeddedBroker
+
+PODS, PARTITIONS = 3, 4
+#: Seconds of input before the first restart, and after each.
+BEFORE, AFTER = 3.0, 3.0
+QUIET = "quiet"
+
+
+class Restarts:
+    """An application whose pods are restarted under load."""
+
+    def __init__(self, kafka: Kafka, guarantee: str, rate: int, folder: Path) -> None:
+        source, sink = (kafka.create_topic(each, PARTITIONS) for each in ("words", "counts"))
+        settings = {"servers": kafka.bootstrap_servers, "source": source, "sink": sink, "guarantee": guarantee}
+        self._manifest, self._folder = folder / "app.yaml", folder
+        self._manifest.write_text(MANIFEST.format(name=kafka.unique("hand-overs"), instances=1, **settings))
+        self.load, self.results = Load(kafka.bootstrap_servers, source, rate), Results(kafka.bootstrap_servers, sink)
+        self.pods = [self._pod(number) for number in range(PODS)]
+
+    def _pod(self, number: int) -> RunningPod:
+        return RunningPod(self._manifest, self._folder / f"pod-{number}")
+
+    def settle(self) -> None:
+        """Wait until all are back and the tasks are spread evenly."""
+        for pod in self.pods:
+            pod.wait_ready()
+        eventually(lambda: sorted(task for pod in self.pods for task in pod.active()) == [f"0_{n}" for n in range(4)])
+        eventually(lambda: all(pod.active() for pod in self.pods), "a task each")
+
+    def run(self) -> dict[str, float]:
+        """The longest gap of each restart, and of a quiet time before."""
+        self.load.start()
+        self.results.start()
+        self.settle()
+        time.sleep(BEFORE)
+        gaps = {}
+        for name in (QUIET, *(f"pod {number}" for number in range(PODS))):
+            began = time.monotonic()
+            if name != QUIET:
+                number = int(name.removeprefix("pod "))
+                self.pods[number].terminate()
+                self.pods[number] = self._pod(number)
+                self.settle()
+            time.sleep(AFTER)
+            gaps[name] = self.results.longest_gap(began)
+        return gaps
+
+    def end(self) -> int:
+        """Stop; returns how many results came too often."""
+        self.load.stop()
+        written = self.load.written
+        eventually(lambda: all(self.results.counts[key] >= written[key] for key in written), "all results")
+        return self.results.results.total() - written.total()
+
+    def close(self) -> None:
+        self.results.stop()
+        for pod in self.pods:
+            pod.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="hand_overs", description="The gap when instances are restarted in order.")
+    parser.add_argument("--runs", type=int, default=3, metavar="N", help="applications of each guarantee; default: 3")
+    parser.add_argument("--rate", type=int, default=400, metavar="N", help="words a second; default: 400")
+    parser.add_argument("--guarantee", choices=("exactly_once", "at_least_once"))
+    options = parser.parse_args()
+    guarantees = [options.guarantee] if options.guarantee else ["exactly_once", "at_least_once"]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        EmbeddedBroker(Path(folder) / "kafka", start_timeout=START_TIMEOUT) as broker,
+    ):
+        for guarantee in guarantees:
+            found: dict[bool, list[float]] = {True: [], False: []}
+            for run in range(options.runs):
+                place = Path(folder) / f"{guarantee}-{run}"
+                place.mkdir()
+                it = Restarts(Kafka(broker.bootstrap_servers), guarantee, options.rate, place)
+                try:
+                    gaps = it.run()
+                    doubled = it.end()
+                finally:
+                    it.close()
+                for name, gap in gaps.items():
+                    found[name == QUIET].append(gap)
+                told = ", ".join(f"{name} {gap:.3f} s" for name, gap in gaps.items())
+                print(f"  {guarantee}: {told}; {doubled} results too many", flush=True)
+            print(f"{guarantee:14} restarts: median {median(found[False]):.3f} s, longest {max(found[False]):.3f} s; "
+                  f"quiet: {median(found[True]):.3f} s")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

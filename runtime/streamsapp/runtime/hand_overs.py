@@ -1,0 +1,81 @@
+"""Observes for how long tasks stood still that this instance took over; ``/status`` reports the last ones.
+
+The polling thread notes what happens, other threads read ``last``. All times are of one clock, this instance's. A
+planned hand-over counts from the assignment by which the owner stops the task, which all members get at the same
+moment; any other from the assignment that gives the task to this instance. It ends when results count: exactly once
+with the first commit that has read anything of the task, at least once when records of it were processed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from streamsapp.clock import Clock
+from streamsapp.membership.api import Assignment
+from streamsapp.record import TaskId
+from streamsapp.tasks.states import TaskState
+from streamsapp.tasks.stream_task import StreamTask
+
+#: So many of the last hand-overs are kept.
+MOST = 64
+#: A task without records for so many seconds shows no gap.
+LONGEST = 60.0
+PLANNED, UNPLANNED = "planned", "unplanned"
+
+
+@dataclass(frozen=True)
+class HandOver:
+    """One task that was taken over, and the seconds for which it stood still, at most."""
+
+    task: TaskId
+    #: When its first results counted, in milliseconds of the wall clock.
+    at_ms: int
+    gap: float
+    kind: str
+
+
+class HandOvers:
+    """The hand-overs to this instance."""
+
+    def __init__(self, clock: Clock, *, exactly_once: bool) -> None:
+        self._clock = clock
+        self._exactly_once = exactly_once
+        #: Since when tasks are on their way to some instance, in monotonic seconds.
+        self._moving: dict[TaskId, float] = {}
+        #: Tasks that came here and have no results yet: since when they stand still, and of which kind that is.
+        self._coming: dict[TaskId, tuple[float, str]] = {}
+        self.last: deque[HandOver] = deque(maxlen=MOST)
+
+    def assigned(self, assignment: Assignment, here: Iterable[TaskId]) -> None:
+        """The group has decided; ``here`` are the active tasks that this instance has so far."""
+        now, mine = self._clock.monotonic(), frozenset(here)
+        self._coming = {task: since for task, since in self._coming.items() if task in assignment.active}
+        for task in assignment.active - mine - self._coming.keys():
+            moving = self._moving.get(task)
+            self._coming[task] = (now, UNPLANNED) if moving is None else (moving, PLANNED)
+        self._moving = {task: self._moving.get(task, now) for task in assignment.moving - mine}
+
+    def processed(self, tasks: Iterable[StreamTask]) -> None:
+        """A pass of the polling thread: at least once, results are sent as they come."""
+        if self._coming and not self._exactly_once:
+            self._end((task for task in tasks if task.processed_records), self._clock.monotonic())
+
+    def committed(self, tasks: Iterable[StreamTask], now: float) -> None:
+        """A commit has ended, at ``now`` (monotonic seconds)."""
+        if self._coming and self._exactly_once:
+            self._end(filter(_has_read, tasks), now)
+
+    def _end(self, tasks: Iterable[StreamTask], now: float) -> None:
+        for task in tasks:
+            if task.id in self._coming and task.state is TaskState.RUNNING:
+                since, kind = self._coming.pop(task.id)
+                if now - since <= LONGEST:
+                    self.last.append(HandOver(task.id, self._clock.now_ms(), max(0.0, now - since), kind))
+
+
+def _has_read(task: StreamTask) -> bool:
+    """Return whether the last commit was not the one with which the task began."""
+    began = {each: at.offset for each, at in task.start_offsets.items()}
+    return any(began.get(each) != offset for each, offset in task.committed_offsets.items())
