@@ -1,7 +1,8 @@
 """Entries with the headers of the record that wrote them (KIP-1271): their forms in memory, on disk and in changelogs.
 
-Used by the write-back layer and the engines below it. The headers of the record in process are the format's for as long
-as the record is at a node of the store; :func:`heading` sees to that, and only for stores that keep headers.
+Used by the write-back layer and the engines below it, on every thread that touches a store. The headers of the record
+in process are the format's for as long as the record is at a node of the store; :func:`heading` sees to that, and only
+for stores that keep headers.
 
 ========  ==============================================================================
 form
