@@ -58,9 +58,14 @@ class HandOvers:
         self._moving = {task: self._moving.get(task, now) for task in assignment.moving - mine}
 
     def processed(self, tasks: Iterable[StreamTask]) -> None:
-        """A pass of the polling thread: at least once, results are sent as they come."""
-        if self._coming and not self._exactly_once:
-            self._end((task for task in tasks if task.processed_records), self._clock.monotonic())
+        """A pass of the polling thread: at least once, results are sent as they come. A task that runs and has nothing
+        to read misses nothing: its first record may come much later, and shows no gap."""
+        for task in tasks if self._coming else ():
+            if task.processed_records:
+                if not self._exactly_once:
+                    self._end((task,), self._clock.monotonic())
+            elif task.input_lag == 0 and task.state is TaskState.RUNNING:
+                self._coming.pop(task.id, None)
 
     def committed(self, tasks: Iterable[StreamTask], now: float) -> None:
         """A commit has ended, at ``now`` (monotonic seconds)."""

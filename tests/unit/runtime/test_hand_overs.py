@@ -128,3 +128,17 @@ def test_the_last_ones_are_kept() -> None:
         it.hears()
 
     assert [each.at_ms for each in it.told] == list(range(2, MOST + 2))
+
+
+@pytest.mark.parametrize("exactly_once", [True, False])
+def test_a_task_that_runs_and_has_nothing_to_read_shows_no_gap(exactly_once: bool) -> None:
+    it = Observed(exactly_once=exactly_once)
+    it.hears(FIRST)
+    it.task.input_lag = 0
+    it.hand_overs.processed([it.task])
+    it.clock.advance(20_000)
+    it.reads()
+    it.hand_overs.processed([it.task])
+    it.commits()
+
+    assert it.told == []
