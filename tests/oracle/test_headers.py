@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import count
 from typing import Any
 
 import pytest
 
 from compare import Outcome, Program, outcome_difference, run_here
 from generate_dsl import dsl_program
-from generate_language import language_program
+from generate_language import language_program, without_suppression
 from generate_windows import window_program
 from oracle import Oracle
 from programs import build
@@ -35,12 +33,6 @@ def _masked(program: Program, outcome: Outcome) -> Outcome:
     return outcome
 
 
-def _without_suppression(make: Callable[[int], Program], seed: int) -> Program:
-    """A program without suppression, whose buffers are in another form there (docs/departures.md)."""
-    made = (make(at) for at in count(seed, 100_000))
-    return next(each for each in made if all(step["op"] != "suppress" for step in each["steps"]))
-
-
 class _Masked:
     def __init__(self, oracle: Oracle) -> None:
         self._oracle = oracle
@@ -54,7 +46,7 @@ class _Masked:
 def test_programs_whose_stores_keep_headers_are_those_of_kafka_streams(
     make: Any, seed: int, oracle: Oracle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = {**_without_suppression(make, seed), "config": _CONFIG}
+    program = {**without_suppression(make, seed), "config": _CONFIG}
     monkeypatch.setattr("compare.run_here", lambda given: _masked(given, run_here(given, dsl_store_format="headers")))
     difference = outcome_difference(_Masked(oracle), program)  # type: ignore[arg-type]
     assert difference is None, difference

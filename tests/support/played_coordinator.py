@@ -34,7 +34,8 @@ class WakeUp:
             self._pauses.append(timeout)
             timeout = min(timeout, 0.001)
         try:
-            await asyncio.wait_for(self._rung.wait(), timeout)
+            async with asyncio.timeout(timeout):  # wait_for loses a cancellation that comes with its own
+                await self._rung.wait()
         except TimeoutError:
             return
         self._rung.clear()
@@ -54,8 +55,8 @@ class Coordinator:
             "LeaveGroupRequest": [OK],
         }
         self.generation = 0
-        #: Says whether the member has its assignment, for all that the coordinator knows.
-        self.synced = False
+        #: Says whether the member has its assignment.
+        self.assigned = False
         self.hung_up: list[Any] = []
         self.pauses: list[float] = []
 
@@ -85,7 +86,7 @@ class Coordinator:
         self.requests.append(request)
         script = self.answers[name]
         # How many heartbeats are sent while the member joins is chance: they use no answer up.
-        by_chance = name == "HeartbeatRequest" and not self.synced
+        by_chance = name == "HeartbeatRequest" and not self.assigned
         answer = script.pop(0) if len(script) > 1 and not by_chance else script[0]
         if isinstance(answer, asyncio.Future):
             answer = await answer
@@ -94,8 +95,8 @@ class Coordinator:
             raise answer
         if name == "JoinGroupRequest" and answer == OK:
             self.generation += 1
-        if name in ("JoinGroupRequest", "SyncGroupRequest"):
-            self.synced = name == "SyncGroupRequest"
+        if name == "JoinGroupRequest":
+            self.assigned = False
         return SimpleNamespace(
             error_code=answer,
             coordinators=[],
@@ -115,7 +116,8 @@ class Coordinator:
 class Recorder:
     """Remembers the calls for the member."""
 
-    def __init__(self) -> None:
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
         self.assignments: list[Identity] = []
         self.losses: list[str] = []
         self.errors: list[Exception] = []
@@ -135,6 +137,7 @@ class Recorder:
 
     def assigned(self, identity: Identity, data: bytes) -> None:
         self.assignments.append(identity)
+        self._coordinator.assigned = True
 
     def lost(self, reason: str) -> None:
         self.losses.append(reason)
@@ -149,7 +152,7 @@ class Play:
     def __init__(self, member_id: MemberId) -> None:
         self.clock = MockClock()
         self.coordinator = Coordinator()
-        self.told = Recorder()
+        self.told = Recorder(self.coordinator)
         settings = GroupSettings("group", None, 6.0, 0.002, 60.0, resting_interval=RESTING)
         self.group = GroupMembership(self.coordinator, settings, member_id, self.told, self.clock)  # type: ignore[arg-type]
 

@@ -98,6 +98,10 @@ class ManifestChain:
     def file_key(self, file: SnapshotFile) -> str:
         return self.folder + file.object
 
+    def file_sizes(self) -> dict[str, int]:
+        """Returns the size in bytes of each object that holds a file, by its key, as the object store lists it."""
+        return {info.key: info.size for info in self.objects.list(f"{self.folder}files/")}
+
 
 def _without_gap(numbers: Iterable[int]) -> Iterator[int]:
     last = 0

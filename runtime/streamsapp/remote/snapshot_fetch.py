@@ -94,9 +94,11 @@ class _Downloads:
 
     def refuse_without_room(self, snapshot: Snapshot, directory: Path) -> None:
         """Raises ``StateStoreError`` where the files do not fit on the disk. The changelog is no way out, as the state
-        that is in it needs the same room."""
+        that is in it needs the same room. A manifest whose sizes are not those of its objects is no reason: the
+        download finds what is wrong."""
         needed, promised, usage = self.missing_bytes(snapshot.files), self._promised(), shutil.disk_usage(directory)
-        if (lacking := needed + promised - usage.free) <= 0:
+        lacking = needed + promised - usage.free
+        if lacking <= 0 or not self._sizes_are_true(snapshot):
             return
         others = f", of which files of its other tasks will take {promised}" if promised else ""
         raise StateStoreError(
@@ -104,6 +106,10 @@ class _Downloads:
             f"free{others}: {lacking} bytes are missing. Give the state a volume of {usage.total + lacking} bytes at "
             "least, and a tenth more for merging files, or run more instances, so that each has fewer tasks"
         )
+
+    def _sizes_are_true(self, snapshot: Snapshot) -> bool:
+        found = self._chain.file_sizes()
+        return all(found.get(self._chain.file_key(file)) == file.size for file in snapshot.files)
 
     def missing_bytes(self, files: Iterable[SnapshotFile]) -> int:
         """The bytes of files that are still to be brought."""

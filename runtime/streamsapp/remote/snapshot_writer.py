@@ -165,7 +165,7 @@ class SnapshotWriter:
         self._until_check -= 1
         if self._until_check >= 0:
             return
-        there = {info.key: info.size for info in self._chain.objects.list(f"{self._chain.folder}files/")}
+        there = self._chain.file_sizes()
         lost = {file.object for file in last.files if there.get(self._chain.file_key(file)) != file.size}
         self._lost |= lost
         self._until_check = _CHECK_EVERY

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -32,6 +33,8 @@ from streamsapp import (
 from streamsapp.record import Headers
 
 TEXT = Serdes.string()
+#: The beginning of this hour, in milliseconds: brokers remove old records from the changelogs of windows.
+HOUR = int(time.time() // 3_600) * 3_600_000
 
 
 class Keep(Processor):
@@ -113,49 +116,49 @@ def test_no_header_in_a_store_is_lost_while_an_application_goes_to_the_jvm_and_c
 
     theirs = start_jvm(topics, config, "Headed", {"dsl.store.format": "HEADERS"})
     assert theirs.description == _topology(*topics).describe().to_text()
-    story.write("a", "first", 1_000, [("x", b"1"), ("x", None)])
-    story.write("b", "second", 2_000, [])
-    story.write("c", "third", 3_000, [("gone", b"1")])
-    story.write("c", None, 3_500, [("gone", b"2")])
-    story.ask("a", "q1", 9_000, "first@1000 x=1 x=null")
+    story.write("a", "first", HOUR + 1_000, [("x", b"1"), ("x", None)])
+    story.write("b", "second", HOUR + 2_000, [])
+    story.write("c", "third", HOUR + 3_000, [("gone", b"1")])
+    story.write("c", None, HOUR + 3_500, [("gone", b"2")])
+    story.ask("a", "q1", HOUR + 9_000, f"first@{HOUR + 1_000} x=1 x=null")
     theirs.close()
 
     ours = instances.start(_topology(*topics), config)
-    story.ask("a", "q2", 9_100, "first@1000 x=1 x=null")
-    story.ask("b", "q3", 9_200, "second@2000")
-    story.ask("c", "q4", 9_300, "none")
-    story.write("b", "again", 4_000, [("y", b"2")])
-    story.write("d", "gone", 5_000, [("z", b"3")])
-    story.write("d", None, 5_500, [("z", b"4")])
-    story.ask("b", "q5", 9_400, "again@4000 y=2")
+    story.ask("a", "q2", HOUR + 9_100, f"first@{HOUR + 1_000} x=1 x=null")
+    story.ask("b", "q3", HOUR + 9_200, f"second@{HOUR + 2_000}")
+    story.ask("c", "q4", HOUR + 9_300, "none")
+    story.write("b", "again", HOUR + 4_000, [("y", b"2")])
+    story.write("d", "gone", HOUR + 5_000, [("z", b"3")])
+    story.write("d", None, HOUR + 5_500, [("z", b"4")])
+    story.ask("b", "q5", HOUR + 9_400, f"again@{HOUR + 4_000} y=2")
     assert ours.close()
 
     theirs = start_jvm(topics, config, "Headed", {"dsl.store.format": "HEADERS"})
-    story.ask("a", "q6", 9_500, "first@1000 x=1 x=null")
-    story.ask("b", "q7", 9_600, "again@4000 y=2")
+    story.ask("a", "q6", HOUR + 9_500, f"first@{HOUR + 1_000} x=1 x=null")
+    story.ask("b", "q7", HOUR + 9_600, f"again@{HOUR + 4_000} y=2")
     theirs.close()
 
     if state == "wiped":
         shutil.rmtree(config.state_dir)
     ours = instances.start(_topology(*topics), config)
-    story.ask("b", "q8", 9_700, "again@4000 y=2")
+    story.ask("b", "q8", HOUR + 9_700, f"again@{HOUR + 4_000} y=2")
     assert ours.close()
 
     _check(
         story.changelog(f"{application}-rows-changelog"),
         [
-            (b"a", b"first", 1_000, [("x", b"1"), ("x", None)]),
-            (b"b", b"second", 2_000, []),
-            (b"c", b"third", 3_000, [("gone", b"1")]),
-            (b"c", None, 3_500, [("gone", b"2")]),
-            (b"b", b"again", 4_000, [("y", b"2")]),
-            (b"d", b"gone", 5_000, [("z", b"3")]),
-            (b"d", None, 5_500, [("z", b"4")]),
+            (b"a", b"first", HOUR + 1_000, [("x", b"1"), ("x", None)]),
+            (b"b", b"second", HOUR + 2_000, []),
+            (b"c", b"third", HOUR + 3_000, [("gone", b"1")]),
+            (b"c", None, HOUR + 3_500, [("gone", b"2")]),
+            (b"b", b"again", HOUR + 4_000, [("y", b"2")]),
+            (b"d", b"gone", HOUR + 5_000, [("z", b"3")]),
+            (b"d", None, HOUR + 5_500, [("z", b"4")]),
         ],
     )
     # Kafka Streams 4.4 keeps no headers of windows (docs/departures.md): those of its four questions are not there.
     changes = story.changelog(f"{application}-counts-changelog")
-    of_ours = {9_000 + 100 * at: [("from", f"q{at + 1}".encode())] for at in (1, 2, 3, 4, 7)}
+    of_ours = {HOUR + 9_000 + 100 * at: [("from", f"q{at + 1}".encode())] for at in (1, 2, 3, 4, 7)}
     assert {time: headers for *_, time, headers in changes if time in of_ours and headers}.items() <= of_ours.items()
     last = {key: (int.from_bytes(value or b""), headers) for key, value, _, headers in changes}
     assert sorted(count for count, _ in last.values()) == [1, 3, 4]

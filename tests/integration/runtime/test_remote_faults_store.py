@@ -169,7 +169,7 @@ LIES: list[tuple[Callable[[Document], None], str]] = [
     (in_object("files/../../../x/000001.sst"), "is none of a file"),
     (sized(10 << 40), "bytes, at most"),
     (with_pieces_of(10 << 40), "bytes of content need"),
-    (sized((1 << 40) - (1 << 20)), "the disk has"),
+    (sized((1 << 40) - (1 << 20)), "its file is damaged"),
 ]
 
 

@@ -268,6 +268,14 @@ def test_nothing_is_downloaded_that_does_not_fit_on_the_disk(world: World, monke
     assert world.objects.asked("download") == []
 
 
+def test_sizes_that_no_object_has_are_no_reason_to_refuse(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage(world.task.parent)._replace(free=100)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    world.objects.objects[world.key(world.newer, "CURRENT")] = b"cut"  # which the older one has, too
+
+    assert world.fetch() is None
+
+
 def test_room_that_files_of_other_tasks_will_take_is_not_free(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     needed = world.newer.total_bytes
     usage = shutil.disk_usage(world.task.parent)._replace(free=needed + 1_000)
