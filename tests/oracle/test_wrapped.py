@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from compare import Outcome, Program, outcome_difference, run_here
-from generate_language import language_program, without_suppression
+from generate_language import language_program, without_buffers
 from generate_windows import window_program
 from oracle import Oracle
 from streamsapp import Processor, ProcessorContext, Record
@@ -61,7 +61,7 @@ def _run_wrapped(program: Program) -> Outcome:
 def test_a_wrapper_sees_every_record_at_every_node_as_in_kafka_streams(
     make: Any, seed: int, oracle: Oracle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = {**without_suppression(make, seed), "optimize": False, "config": _CONFIG}
+    program = {**without_buffers(make, seed), "optimize": False, "config": _CONFIG}
     monkeypatch.setattr("compare.run_here", _run_wrapped)
     difference = outcome_difference(_Compared(oracle), program)  # type: ignore[arg-type]
     assert difference is None, difference
