@@ -45,7 +45,8 @@ class Restarts:
         """Wait until all are back and the tasks are spread evenly."""
         for pod in self.pods:
             pod.wait_ready()
-        eventually(lambda: sorted(task for pod in self.pods for task in pod.active()) == [f"0_{n}" for n in range(4)])
+        every = [f"0_{partition}" for partition in range(PARTITIONS)]
+        eventually(lambda: sorted(task for pod in self.pods for task in pod.active()) == every)
         eventually(lambda: all(pod.active() for pod in self.pods), "a task each")
 
     def run(self) -> dict[str, float]:

@@ -106,8 +106,8 @@ def report_hand_overs(pods: Iterable[PodSeen]) -> bool:
 
 
 def with_gap(gaps: Sequence[ObservedGap], new: ObservedGap) -> tuple[ObservedGap, ...]:
-    """Returns the gaps to remember after another one. What the operator's looks show is coarse: it counts only as long
-    as pods report no gap."""
+    """Returns the gaps to remember after another one. A gap that the operator's looks showed is coarse: it counts
+    only as long as pods report none."""
     if new.reported:
         gaps = [it for it in gaps if it.reported]
     elif any(it.reported for it in gaps):

@@ -33,7 +33,7 @@ class Marked(Processor):
         self._inner.close()
 
 
-def _without_headers_of_changelogs(outcome: Outcome) -> Outcome:
+def _without_headers_of_changelogs(program: Program, outcome: Outcome) -> Outcome:
     """An outcome whose changelogs have no headers: those that a wrapper adds are not the same there
     (docs/departures.md)."""
     for topic, records in outcome.get("outputs", {}).items():
@@ -42,28 +42,15 @@ def _without_headers_of_changelogs(outcome: Outcome) -> Outcome:
     return outcome
 
 
-class _Compared:
-    """The oracle, with what is compared of its outcomes."""
-
-    def __init__(self, oracle: Oracle) -> None:
-        self._oracle = oracle
-
-    def ask(self, **request: Any) -> Outcome:
-        return _without_headers_of_changelogs(self._oracle.ask(**request))
-
-
 def _run_wrapped(program: Program) -> Outcome:
-    return _without_headers_of_changelogs(run_here(program, processor_wrapper=Marked))
+    return run_here(program, processor_wrapper=Marked)
 
 
 @pytest.mark.seeds(8)
 @pytest.mark.parametrize("make", [language_program, window_program])
-def test_a_wrapper_sees_every_record_at_every_node_as_in_kafka_streams(
-    make: Any, seed: int, oracle: Oracle, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrapper_sees_every_record_at_every_node_as_in_kafka_streams(make: Any, seed: int, oracle: Oracle) -> None:
     program = {**without_buffers(make, seed), "optimize": False, "config": _CONFIG}
-    monkeypatch.setattr("compare.run_here", _run_wrapped)
-    difference = outcome_difference(_Compared(oracle), program)  # type: ignore[arg-type]
+    difference = outcome_difference(oracle, program, _run_wrapped, _without_headers_of_changelogs)
     assert difference is None, difference
 
 
@@ -78,7 +65,7 @@ def test_a_suppression_of_kafka_streams_forgets_the_headers_that_a_wrapper_adds_
     ]
     events = [{"topic": "in", "key": "k", "value": "v", "ts": ts} for ts in (1, 100)]
     program: Program = {"optimize": False, "steps": steps, "inputs": {"in": texts}, "events": events}
-    outcomes = oracle.ask(kind="run", **program, config=_CONFIG), run_here(program, processor_wrapper=Marked)
+    outcomes = oracle.ask(kind="run", **program, config=_CONFIG), _run_wrapped(program)
     theirs, ours = ([name for _, name in each["outputs"]["out"][0]["headers"]] for each in outcomes)
     held = b64encode(b"held").decode()
     assert held not in theirs
