@@ -16,17 +16,13 @@ stored    :class:`Headed`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from struct import Struct, error as StructError  # noqa: N812
 from sys import getsizeof
 from typing import Any, NamedTuple
 
 from streamsapp.errors import StateStoreError
 from streamsapp.record import Headers, InputRecord, check_headers
 from streamsapp.state.engine.entries import ABSENT, Entry, LoggedEntry, PlainFormat, headers_size
-
-_INT = Struct(">i")
-#: In place of a length: there is no value.
-_NONE = -1
+from streamsapp.state.engine.sized_parts import INT, SizedParts, sized
 
 
 class Headed(NamedTuple):
@@ -53,14 +49,9 @@ def loggable(headers: Headers | None) -> Headers | None:
     return [(name, value.encode() if isinstance(value, str) else value) for name, value in given]
 
 
-def sized(data: bytes | None) -> bytes:
-    """Returns bytes behind their length."""
-    return _INT.pack(_NONE) if data is None else _INT.pack(len(data)) + data
-
-
 def pack_headers(headers: Headers | None) -> bytes:
     """Returns the bytes of headers: their number, and each name and value behind its length."""
-    parts = [_INT.pack(len(headers or ()))]
+    parts = [INT.pack(len(headers or ()))]
     for name, value in headers or ():
         parts += (sized(name.encode()), sized(value))
     return b"".join(parts)
@@ -69,30 +60,11 @@ def pack_headers(headers: Headers | None) -> bytes:
 def unpack_headers(data: bytes) -> tuple[Headers | None, int]:
     """Returns headers, ``None`` for none, and where their bytes end. Raises ``StateStoreError`` for bytes that are
     none."""
-    at = _INT.size
+    parts = SizedParts(data)
     try:
-        (count,) = _INT.unpack_from(data)
-        if not 0 <= count <= len(data) // 8:
-            raise ValueError(f"there cannot be {count} headers")
-        headers: Headers = []
-        for _ in range(count):
-            name, at = _part(data, at)
-            value, at = _part(data, at)
-            headers.append(((name or b"").decode(), value))
-    except (ValueError, StructError) as error:
+        return parts.headers(), parts.at
+    except ValueError as error:
         raise _unreadable(error) from error
-    return headers or None, at
-
-
-def _part(data: bytes, at: int) -> tuple[bytes | None, int]:
-    (length,) = _INT.unpack_from(data, at)
-    begin = at + _INT.size
-    if length == _NONE:
-        return None, begin
-    end = begin + length
-    if not begin <= end <= len(data):
-        raise ValueError(f"a part of them has {length} bytes")
-    return data[begin:end], end
 
 
 def _unreadable(error: Exception) -> StateStoreError:

@@ -6,7 +6,7 @@ Made on the processing thread that holds the task; read on whatever thread resto
 from __future__ import annotations
 
 from collections.abc import Callable
-from struct import Struct, error
+from struct import Struct
 from sys import getsizeof
 from typing import Any, NamedTuple
 
@@ -15,13 +15,13 @@ from streamsapp.errors import StateStoreError
 from streamsapp.record import Headers, InputRecord, RawRecord
 from streamsapp.serdes.api import identity
 from streamsapp.state.engine.entries import NO_TIMESTAMP, Entry, headers_size
-from streamsapp.state.engine.headers import pack_headers, sized
+from streamsapp.state.engine.headers import pack_headers
+from streamsapp.state.engine.sized_parts import INT, SizedParts, sized
 
 _LONG = Struct(">q")
-_INT = Struct(">i")
 _TWO_LONGS = Struct(">qq")
-#: In place of a length: there is no value, or it is the previous one.
-_NONE, _AS_PRIOR = -1, -2
+#: In place of a length: the value is the previous one.
+_AS_PRIOR = -2
 #: Of an entry besides its key, values and headers, as Kafka Streams counts: buffer time, timestamp, offset, partition.
 _FIXED_BYTES = 28
 
@@ -66,10 +66,10 @@ class Buffered(NamedTuple):
     def encode(self) -> bytes:
         """The changelog's value."""
         topic = (self.topic or "").encode()
-        parts = [_TWO_LONGS.pack(self.timestamp, self.offset), sized(topic), _INT.pack(self.partition)]
+        parts = [_TWO_LONGS.pack(self.timestamp, self.offset), sized(topic), INT.pack(self.partition)]
         parts.append(pack_headers(self.headers))
         as_prior = self.old is not None and self.old == self.prior
-        parts += (sized(self.prior), _INT.pack(_AS_PRIOR) if as_prior else sized(self.old), sized(self.new))
+        parts += (sized(self.prior), INT.pack(_AS_PRIOR) if as_prior else sized(self.old), sized(self.new))
         parts.append(_LONG.pack(self.time))
         return b"".join(parts)
 
@@ -81,54 +81,16 @@ def origin(record: InputRecord | None) -> tuple[str | None, int, int]:
 
 def decode(data: bytes) -> Buffered:
     """A changelog's value; ``ValueError`` for bytes that are none."""
-    try:
-        return _Reader(data).buffered()
-    except (error, UnicodeDecodeError) as cause:
-        raise ValueError("it ends in the middle, or has bytes that are not text") from cause
-
-
-class _Reader:
-    """Reads a changelog's value from its beginning to its end."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-
-    def buffered(self) -> Buffered:
-        timestamp, offset = self._long(), self._long()
-        topic = self._bytes() or b""
-        partition, count = self._int(), self._int()
-        if not -1 <= count <= len(self._data) // 8:
-            raise ValueError(f"it says that it has {count} headers")
-        headers = [((self._bytes() or b"").decode(), self._bytes()) for _ in range(count)]
-        prior = self._bytes()
-        length = self._int()
-        old = prior if length == _AS_PRIOR else self._take(length)
-        new, time = self._bytes(), self._long()
-        if self._at != len(self._data):
-            raise ValueError(f"{len(self._data) - self._at} bytes follow its end")
-        return Buffered(time, prior, old, new, timestamp, topic.decode() or None, partition, offset, headers or None)
-
-    def _long(self) -> int:
-        value: int = _LONG.unpack_from(self._data, self._at)[0]
-        self._at += 8
-        return value
-
-    def _int(self) -> int:
-        value: int = _INT.unpack_from(self._data, self._at)[0]
-        self._at += 4
-        return value
-
-    def _bytes(self) -> bytes | None:
-        return self._take(self._int())
-
-    def _take(self, length: int) -> bytes | None:
-        if length == _NONE:
-            return None
-        start, self._at = self._at, self._at + length
-        if not start <= self._at <= len(self._data):
-            raise ValueError(f"it says that a part of it has {length} bytes")
-        return self._data[start : self._at]
+    parts = SizedParts(data)
+    timestamp, offset = parts.read_long(), parts.read_long()
+    topic = (parts.read_bytes() or b"").decode() or None
+    partition, headers = parts.read_int(), parts.headers(fewest=-1)
+    prior = parts.read_bytes()
+    length = parts.read_int()
+    old = prior if length == _AS_PRIOR else parts.take(length)
+    new, time = parts.read_bytes(), parts.read_long()
+    parts.end()
+    return Buffered(time, prior, old, new, timestamp, topic, partition, offset, headers)
 
 
 class BufferedFormat:
