@@ -42,6 +42,7 @@ def _written(graph: Graph) -> Topology:
             value_deserializer=source.value_serde,
             timestamp_extractor=source.timestamp_extractor,
             offset_reset=source.offset_reset,
+            idle_after=source.idle_after_ms,
         )
     for processor in parents_first(graph.processors):
         topology.add_processor(processor.name, processor.supplier, *processor.parents)

@@ -77,6 +77,7 @@ class DeclaredSource(_Fields, frozen=True, kw_only=True):
     value_serde: SerdeName | None = None
     timestamp_extractor: ExtractorName | None = None
     offset_reset: OffsetReset | None = None
+    idle_after_ms: Duration | None = None
 
 
 class DeclaredProcessor(_Fields, frozen=True, kw_only=True):

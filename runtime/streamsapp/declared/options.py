@@ -250,8 +250,10 @@ CONSUMED = OptionGroup(
         **_SERDES,
         "timestamp_extractor": reference(TIMESTAMP_EXTRACTOR),
         "offset_reset": OffsetReset,
+        "idle_after_ms": Duration,
         "name": Name,
     },
+    renamed={"idle_after_ms": "idle_after"},
 )
 #: Of what is always read, if only with the configured serdes.
 READ = replace(CONSUMED, required=True)

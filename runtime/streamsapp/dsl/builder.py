@@ -108,6 +108,7 @@ class StreamsBuilder(JavaNames):
         options, wanted = _table_options(consumed, materialized)
         if wanted is not None and wanted.versioned is not None:
             raise TopologyError(f"global_table({topic!r}): a global table keeps no versions; leave versioned out")
+        _no_idle_after(f"global_table({topic!r})", options)
         store = table_store(self._names, f"{topic}-", wanted, None, None)
         source, name = self._table_names(options)
         keep = partial(StoredTableSource, store.name, emit_at_commit=False, send_old_values=False)
@@ -135,6 +136,7 @@ class StreamsBuilder(JavaNames):
         check_store_builder("add_global_store", store)
         require("add_global_store", consumed, Consumed, "Consumed(key_serde, value_serde)")
         topic = topic_name("add_global_store", topic)
+        _no_idle_after(f"add_global_store({store.name!r})", consumed)
         source, name = self._table_names(consumed)
         self._graph.add(GlobalStoreNode(store, source, name, topic, consumed, supplier))
         return self
@@ -161,6 +163,7 @@ class StreamsBuilder(JavaNames):
                 f"add_read_only_state_store({store.name!r}): its topic is read from the beginning; "
                 f"leave offset_reset={consumed.offset_reset!r} out"
             )
+        _no_idle_after(f"add_read_only_state_store({store.name!r})", consumed)
         source, name = f"{consumed.name or store.name}-source", consumed.name or f"{store.name}-processor"
         self._graph.add(ReadOnlyStoreNode(store, source, name, topic, consumed, supplier))
         return self
@@ -230,3 +233,9 @@ def _subscription(topics: str | Iterable[str] | re.Pattern[str]) -> tuple[str, .
     if not names:
         raise TopologyError("stream needs at least one topic")
     return names
+
+
+def _no_idle_after(what: str, consumed: Consumed[Any, Any]) -> None:
+    """Raises ``TopologyError`` for a source of a store that no time of a task belongs to."""
+    if consumed.idle_after is not None:
+        raise TopologyError(f"{what}: nothing below it waits for time; leave idle_after={consumed.idle_after!r} out")

@@ -46,6 +46,7 @@ class StreamSourceNode(GraphNode):
             value_deserializer=self.consumed.value_serde,
             timestamp_extractor=self.consumed.timestamp_extractor,
             offset_reset=self.consumed.offset_reset,
+            idle_after=self.consumed.idle_after,
         )
 
 
@@ -153,6 +154,7 @@ class TableSourceNode(GraphNode):
             value_deserializer=self._consumed.value_serde,
             timestamp_extractor=self._consumed.timestamp_extractor,
             offset_reset=self._consumed.offset_reset,
+            idle_after=self._consumed.idle_after,
         )
         topology.add_processor(self.name, self._table, self._source_name)
         if self.reuse_source_topic:

@@ -49,6 +49,11 @@ def _merge_source(graph: LogicalGraph, first: StreamSourceNode, other: StreamSou
             f"sources {first.name} and {other.name} read the same topics with different offset_reset: "
             f"{first.consumed.offset_reset} and {other.consumed.offset_reset}; use the same in both"
         )
+    if first.consumed.idle_after != other.consumed.idle_after:
+        raise TopologyError(
+            f"sources {first.name} and {other.name} read the same topics with different idle_after: "
+            f"{first.consumed.idle_after} and {other.consumed.idle_after}; use the same in both"
+        )
     for side in ("key", "value"):
         serdes = [getattr(each.consumed, f"{side}_serde") for each in (first, other)]
         if None not in serdes and serdes[0].name != serdes[1].name:

@@ -52,8 +52,10 @@ class Consumed(Option, Generic[K, V]):
     Serdes that are not given are the configured default ones. ``timestamp_extractor(record, key, value,
     partition_time_ms)`` returns milliseconds since 1970. ``name`` names the source node. ``offset_reset`` says where an
     application begins that has committed nothing: ``"earliest"``, which ``None`` is too, ``"latest"``, ``"none"``,
-    which ends it with an error, or ``"by_duration:PT1H"``, so long ago (KIP-1106). Raises ``TopologyError`` for a serde
-    that is none and a name that Kafka refuses, and for an extractor that does not take these arguments.
+    which ends it with an error, or ``"by_duration:PT1H"``, so long ago (KIP-1106). ``idle_after``, a ``timedelta`` or
+    milliseconds, lets stream time move on with the clock where a partition has been silent for so long: windows close
+    without another record (docs/guide.md, "Time without records"). Raises ``TopologyError`` for a serde that is none
+    and a name that Kafka refuses, and for an extractor that does not take these arguments.
     """
 
     key_serde: Serde[K] | None = None
@@ -61,6 +63,7 @@ class Consumed(Option, Generic[K, V]):
     timestamp_extractor: TimestampExtractor | None = None
     name: str | None = None
     offset_reset: str | None = None
+    idle_after: Duration | None = None
 
     _POSITIONS: ClassVar[tuple[str, ...]] = ("name", "key_serde", "value_serde", "timestamp_extractor")
 
@@ -73,6 +76,7 @@ class Consumed(Option, Generic[K, V]):
         timestamp_extractor: TimestampExtractor | None = None,
         *,
         offset_reset: str | None = None,
+        idle_after: Duration | None = None,
     ) -> None: ...
     @overload
     def __init__(
@@ -83,6 +87,7 @@ class Consumed(Option, Generic[K, V]):
         *,
         name: str | None = None,
         offset_reset: str | None = None,
+        idle_after: Duration | None = None,
     ) -> None: ...
     def __init__(self, *given: Any, **named: Any) -> None:
         self._take(given, named)

@@ -53,7 +53,10 @@ class _Joining:
     def __call__(self) -> Operator:
         if self.buffer is None:
             return JoinWithTable(self.view(), self.selector, self.joiner, self.keys, self.left)
-        return JoinAfterGrace(self.view(), self.joiner, self.keys, self.left, self.buffer.name)
+        assert isinstance(self.buffer.type, GraceType)
+        return JoinAfterGrace(
+            self.view(), self.joiner, self.keys, self.left, self.buffer.name, self.buffer.type.grace_ms
+        )
 
     def stores(self) -> tuple[StoreBuilder, ...]:
         return () if self.buffer is None else (self.buffer,)

@@ -23,6 +23,7 @@ from streamsapp.kafka.fetching.fetched import NO_TOPICS, Confirmation, ConsumerC
 from streamsapp.kafka.fetching.fetcher import Fetcher
 from streamsapp.kafka.fetching.settings import fetch_settings
 from streamsapp.kafka.librdkafka.consumer import LibrdkafkaConsumer
+from streamsapp.kafka.partition_offsets import LATEST
 from streamsapp.kafka.requests import Requests
 from streamsapp.kafka.rest import Rest
 from streamsapp.kafka.retry import repeated
@@ -204,6 +205,15 @@ class PartitionConsumer:
             log.debug("committed offsets are not known now: %s", error)
             return None
         return {each: at for each, (at, _) in found.items()}
+
+    def ends_by_now(self, partitions: Collection[TopicPartition], timeout: float) -> dict[TopicPartition, int]:
+        """The offset that the next record of each partition gets; of none if a broker does not answer within ``timeout``
+        seconds."""
+        try:
+            return self._cluster.offsets_at(dict.fromkeys(partitions, LATEST), timeout)
+        except KafkaException as error:
+            log.debug("the ends of partitions are not known now: %s", error)
+            return {}
 
     def commit(self, positions: Mapping[TopicPartition, tuple[int, str]]) -> None:
         """Commit offsets with their metadata; raises ``KafkaException``."""

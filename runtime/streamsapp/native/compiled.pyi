@@ -425,7 +425,8 @@ class Input:
     bytes stay what they are; ``by_headers`` says that it takes ``(bytes, headers)``. ``on_error`` gets an error and the
     record that cannot be deserialised, which is dropped if it returns. ``extract`` gives the time of a record, or a
     negative one for it to be dropped, from record, key, value and partition time. It is only asked where
-    ``trusts_time`` is false, or the record has no time."""
+    ``trusts_time`` is false, or the record has no time. ``apply`` is called with a ``TimeMarker`` when its turn comes,
+    and moves the context's ``stream_time`` on; without it the buffer has none."""
 
     def __init__(
         self,
@@ -439,6 +440,7 @@ class Input:
         trusts_time: bool = True,
         extract: Callable[[InputRecord, Any, Any, int], int],
         on_error: Callable[[Exception, InputRecord], object],
+        apply: Callable[[TimeMarker], object] | None,
     ) -> None: ...
 
     #: Takes the records; a function that is put here takes those that come next.
@@ -453,6 +455,15 @@ class Input:
         """Reads on until there is a head, if there is none. Returns its timestamp, ``None`` if no record is left."""
 
     def drop_head(self) -> None: ...
+
+class TimeMarker:
+    """Says that time has moved on in a partition, between two of its records: it waits in the buffer among them, and
+    takes its turn by ``timestamp``."""
+
+    def __init__(self, *, timestamp: int, data: Any) -> None: ...
+
+    timestamp: int
+    data: Any
 
 class Loop:
     """Runs records of the inputs of a task through the topology. It sets the ``message`` and the ``stream_time`` of the

@@ -75,6 +75,7 @@ PyMODINIT_FUNC PyInit_compiled(void) {
                              &sa_hold_update_type.type,
                              &sa_window_push_type.made.type,
                              &sa_input_type.type,
+                             &sa_time_marker_type.type,
                              &sa_loop_type.type,
                              &sa_outbox_type.type,
                              &sa_number_writer_type.type,

@@ -214,6 +214,25 @@ class NodeContext(Protocol):
         ...
 
 
+class Waits(NamedTuple):
+    """The longest time in milliseconds of stream time for which operators have a record wait."""
+
+    #: Until its last result leaves them.
+    held: int = 0
+    #: Until no time that passes can make anything of it.
+    closing: int = 0
+
+    def merged(self, other: Waits) -> Waits:
+        """Returns what holds for both."""
+        return Waits(max(self.held, other.held), max(self.closing, other.closing))
+
+    def until_closed(self, wait_ms: int, *, holds: bool) -> Waits:
+        """Returns what holds below an operator that has records wait for so long; ``holds`` says whether their results
+        wait with them."""
+        closed = self.held + wait_ms
+        return Waits(closed if holds else self.held, max(self.closing, closed))
+
+
 class Operator(ABC):
     """A node of the DSL. One instance per task, made by the node's supplier."""
 
@@ -240,6 +259,14 @@ class Operator(ABC):
         ``sys.maxsize``, until nothing is held, and no record comes between that and the commit.
         """
         return 0
+
+    def waits(self, above: Waits) -> Waits:
+        """Returns for how long records wait at most once they are through this node, if they waited ``above`` it."""
+        return above
+
+    def advance(self, context: NodeContext, now: int) -> None:  # noqa: B027 - most operators have no time
+        """Moves the node's own stream time on to ``now`` without a record, and sends what this closes. Called on the
+        processing thread, between two records, when a time marker says that inputs are silent."""
 
     @property
     def has_arrivals(self) -> bool:

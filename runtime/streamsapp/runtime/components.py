@@ -159,6 +159,7 @@ class Components:
                 ThreadFailure(f"{config.client_id}-polling", error, task.id)
             ),
             tasks_idle=config.max_task_idle_ms > 0,
+            clock=clock,
         )
 
     def _owned_tasks(self, config: StreamsConfig, clock: Clock) -> InstanceTasks:

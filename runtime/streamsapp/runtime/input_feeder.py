@@ -15,11 +15,13 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
+from streamsapp.clock import Clock, SystemClock
 from streamsapp.errors import TaskCorruptedError, TopicGoneError
 from streamsapp.kafka.consumer import BEGINNING, END, PartitionConsumer
 from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.kafka.sending import AbortableError
 from streamsapp.record import UNKNOWN_TOPIC, InputRecord, TopicPartition
+from streamsapp.runtime.idle_inputs import IdleInputs
 from streamsapp.runtime.start_positions import DEFAULT_POLICY, StartPositions
 from streamsapp.runtime.topics_created_anew import lost_records, table_replaced, tell_created_anew
 from streamsapp.tasks.record_queue import RecordQueue
@@ -44,6 +46,8 @@ LEAST_BUFFERED_BYTES, MOST_BUFFERED_BYTES = 1024 * 1024, 32 * 1024 * 1024
 MIN_PARTITION_BYTES = 256 * 1024
 #: How long tasks are expected that are on their way to some instance, in seconds.
 EXPECTED_FOR = 1.0
+#: How long brokers may take to say where silent inputs end, in seconds.
+ENDS_WAIT = 1.0
 #: Seconds between two observations of the input lag.
 LAG_PERIOD = 0.5
 
@@ -72,6 +76,7 @@ class InputFeeder:
         *,
         on_state_lost: Callable[[StreamTask, TaskCorruptedError], None],
         tasks_idle: bool = False,
+        clock: Clock | None = None,
     ) -> None:
         """``on_state_lost`` gets the tasks whose stores have to be restored; ``tasks_idle`` says that tasks wait also
         for inputs whose ends were reached (``max.task.idle.ms``)."""
@@ -86,6 +91,8 @@ class InputFeeder:
         self._anew = _CreatedAnew()
         #: Partitions that begin at their end and have delivered nothing yet.
         self._from_end: set[TopicPartition] = set()
+        #: The inputs whose time moves on when they are silent.
+        self.idle = IdleInputs(clock or SystemClock(), self._ends, lambda task: tasks.mark_ready([task]))
         #: Buffers that held something when they were last looked at.
         self._filled: dict[TopicPartition, RecordQueue] = {}
         #: At least what they hold: what they did when last counted, and all that came in since.
@@ -105,6 +112,7 @@ class InputFeeder:
             {each: at for its_positions in positions.values() for each, at in its_positions.items()}, topics=topics
         )
         self._consumer.end_rest()
+        self.idle.add(tasks)
 
     def expect_tasks(self) -> None:
         """Tasks may come soon, whose inputs are to be fetched at once."""
@@ -123,6 +131,7 @@ class InputFeeder:
             self._anew.doubted.discard(partition)
             self._from_end.discard(partition)
             self._filled.pop(partition, None)
+        self.idle.remove(partitions)
         self._consumer.unassign(partitions)
 
     def close(self) -> None:
@@ -190,7 +199,7 @@ class InputFeeder:
             if partition in self._from_end:
                 self._from_end.discard(partition)
                 task.begin_at(partition, end)
-            task.reached_end(partition)
+            task.reached_end(partition, end)
             if task.buffered_records:
                 touched[id(task)] = task
         if touched:
@@ -202,6 +211,12 @@ class InputFeeder:
         if self._anew.ending:
             self._begin_ended_anew()
         return fetched
+
+    def _ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
+        """Where inputs begin and end, as far as brokers say so now."""
+        ends = self._consumer.ends_by_now(partitions, ENDS_WAIT)
+        firsts = {each: self._consumer.watermarks(each, cached=True) or (0, 0) for each in ends}
+        return {each: (firsts[each][0], end) for each, end in ends.items()}
 
     def _skip_deleted(self, partition: TopicPartition) -> None:
         """The broker no longer has what was to be fetched next: go on as for a partition without an offset, and log it.

@@ -22,8 +22,8 @@ class WallClockWork:
 
     @property
     def due_in(self) -> float:
-        """Seconds until a task is due; infinite if none will be by itself."""
-        return max(0.0, (self._tasks.due_ms - self._clock.now_ms()) / 1000)
+        """Seconds until a task or a silent input is due; infinite if none will be by itself."""
+        return min(self._feeder.idle.due_in, max(0.0, (self._tasks.due_ms - self._clock.now_ms()) / 1000))
 
     @property
     def hangs(self) -> bool:
@@ -37,3 +37,4 @@ class WallClockWork:
         self._tasks.mark_due(self._clock.now_ms())
         self._hangs.check(now)
         self._feeder.observe_lag(now)
+        self._feeder.idle.run()

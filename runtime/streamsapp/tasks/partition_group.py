@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 
 from streamsapp import native
 from streamsapp.record import InputRecord, TopicIdentity, TopicPartition
-from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue
+from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue, TimedQueue
 from streamsapp.tasks.task_context import TaskContext
+from streamsapp.tasks.time_markers import TimeMarker
 
 #: ``max.task.idle.ms`` that never waits.
 NO_IDLING = -1
@@ -62,6 +63,12 @@ class PartitionGroup:
         if partition not in self.first_times:
             self.first_times[partition] = records[0].timestamp()[1]
         queue.add(records)
+
+    def add_marker(self, queue: TimedQueue, marker: TimeMarker) -> None:
+        """Append a marker to a partition's buffer (polling thread)."""
+        if not queue and len(self._queues) > 1:
+            self._arrivals.append(queue)
+        queue.add_marker(marker)
 
     def clear(self) -> None:
         """Drop all buffered records."""

@@ -11,12 +11,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from streamsapp import native
+from streamsapp.clock import Clock
 from streamsapp.processor.operator import Push
 from streamsapp.processor.timestamps import TimestampExtractor, fail_on_invalid_timestamp, whole_number
 from streamsapp.record import InputRecord, TopicPartition
 from streamsapp.serdes.api import AnySerde, identity
 from streamsapp.serdes.windowed import MAX_TIMESTAMP
 from streamsapp.tasks.failures import FailureHandling
+from streamsapp.tasks.time_markers import TimeMarker, ToldTime, told_by
 
 #: Memory of a record beside its value: the message object and the broker's copy of key and headers.
 _RECORD_OVERHEAD_BYTES = 400
@@ -43,6 +45,7 @@ class RecordQueue:
         value: AnySerde,
         extractor: TimestampExtractor,
         failures: FailureHandling,
+        apply: Callable[[Any], object] | None = None,
     ) -> None:
         self.partition = partition
         self.source = source
@@ -60,6 +63,7 @@ class RecordQueue:
             trusts_time=extractor is fail_on_invalid_timestamp,
             extract=self._extract,
             on_error=self._fail,
+            apply=apply,
         )
         self._record_bytes = _RECORD_OVERHEAD_BYTES
         #: The consumer reported the end of the partition and nothing was added since.
@@ -96,6 +100,9 @@ class RecordQueue:
         """Append a batch in offset order (polling thread)."""
         self.at_end = False
         self._record_bytes = _RECORD_OVERHEAD_BYTES + sum(map(len, records)) // len(records)
+        self._append(records)
+
+    def _append(self, records: Sequence[InputRecord]) -> None:
         self._buffer.extend(records)
 
     def clear(self) -> None:
@@ -130,3 +137,84 @@ def _reading(serde: AnySerde) -> Callable[..., Any] | None:
     if serde.id_header is not None:
         return serde.read
     return None if serde.deserialize is identity else serde.deserialize
+
+
+class TimedQueue(RecordQueue):
+    """A buffer whose partition's time moves on without records, too: it has time markers among them.
+
+    Markers that were recorded are put where they belong when the records are added again. The polling thread adds
+    others where a partition is silent.
+    """
+
+    def __init__(self, clock: Clock, apply: Callable[[TimedQueue, TimeMarker | ToldTime, int], None], **queue: Any):
+        """``apply`` is called on the processing thread with a marker, or what a record at this offset has told."""
+        self._clock = clock
+        super().__init__(**queue, apply=lambda marker: apply(self, *marker.data))
+        #: Recorded markers that are still to be applied, in order.
+        self.recorded: deque[TimeMarker] = deque()
+        #: Says whether records may tell the time, as those of repartition topics do.
+        self.is_told = False
+        #: The end of the partition as the consumer reported it last: the offset that the next record has, or an earlier
+        #: one; and the offset after the records that were added, ``None`` if none was.
+        self.end: int | None = None
+        self.next_offset: int | None = None
+        #: The offset of the first record that the broker has, as far as it is known.
+        self.first_offset = 0
+        #: Since when the partition has had no more records, in monotonic seconds; ``None``: it may have.
+        self.silent_since: float | None = None
+        #: The offset at the last marker of an idle input.
+        self.idle_at: int | None = None
+
+    @property
+    def at_end(self) -> bool:
+        return self.silent_since is not None
+
+    @at_end.setter
+    def at_end(self, at_end: bool) -> None:
+        if at_end and self.silent_since is None:
+            self.silent_since = self._clock.monotonic()
+        elif not at_end:
+            self.silent_since = None
+
+    @property
+    def place(self) -> int:
+        """The offset of the next record that is added, or an earlier one that no record has."""
+        return self.next_offset if self.next_offset is not None else self.position or 0
+
+    @property
+    def is_idle(self) -> bool:
+        """True if it has nothing that waits for a later time, and no record came since."""
+        return self.idle_at is not None and self.idle_at == (self.position or 0)
+
+    def add(self, records: Sequence[InputRecord]) -> None:
+        self.next_offset = records[-1].offset() + 1
+        super().add(records)
+
+    def _append(self, records: Sequence[InputRecord]) -> None:
+        if not (self.recorded or self.is_told):
+            super()._append(records)
+            return
+        for record in records:
+            self._add_recorded(record.offset())
+            told = told_by(record) if self.is_told else None
+            self._buffer.append(record if told is None else _marked(told, record.offset()))
+
+    def add_marker(self, marker: TimeMarker) -> None:
+        """Append a marker behind all records that were added (polling thread)."""
+        self._buffer.append(_marked(marker, marker.offset))
+
+    def reach_recorded(self) -> bool:
+        """Append the recorded markers that stand behind the last record; returns whether there are any: the end of the
+        partition is reached."""
+        return self._add_recorded(self.place)
+
+    def _add_recorded(self, offset: int) -> bool:
+        added = False
+        while self.recorded and self.recorded[0].offset <= offset:
+            self.add_marker(self.recorded.popleft())
+            added = True
+        return added
+
+
+def _marked(what: TimeMarker | ToldTime, offset: int) -> Any:
+    return native.TimeMarker(timestamp=max(what.time, 0), data=(what, offset))

@@ -11,7 +11,7 @@ import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import StreamsError
@@ -25,10 +25,12 @@ from streamsapp.tasks.dead_letters import DeadLetters
 from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.partition_group import PartitionGroup
 from streamsapp.tasks.probes import Probes
-from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue
+from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue, TimedQueue
 from streamsapp.tasks.restored_records import RestoredRecords
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.task_context import TaskContext
+from streamsapp.tasks.task_time import TaskTime, task_count
+from streamsapp.tasks.time_markers import TimeMarker
 from streamsapp.tasks.tracing import tracing_of
 from streamsapp.tasks.wiring import WiredTopology, Wires, Wiring, wire
 from streamsapp.topology.nodes import SinkNode, SourceNode, SubTopology
@@ -153,6 +155,8 @@ class StreamTask:
         self._wire_up(WiredTopology())
         self._group = self._new_group()
         self._committed: dict[TopicPartition, int] = {}
+        #: Moves time on where inputs are silent; ``None`` if nothing of the sub-topology goes by that.
+        self.time: TaskTime | None = None
 
     @cached_property
     def id(self) -> TaskId:
@@ -203,6 +207,8 @@ class StreamTask:
             self.context.processor_metadata.start(consumed.processor_metadata)
         self._wire_up(wire(self.plan.sub_topology, wires))
         self._group = self._new_group()
+        if (flow := self.plan.sub_topology.time) is not None:
+            self.time = TaskTime(flow, self.context, self.stores.stores[flow.store], self, wires.emit)
         for partition, node in self.plan.inputs.items():
             self.add_input(partition, node)
         self._group.topics = {each: self.topics.get(each.topic, UNKNOWN_TOPIC) for each in self.plan.inputs}
@@ -213,6 +219,8 @@ class StreamTask:
             # The first commit carries those of a snapshot, read on or not: the group has to know all of them.
             if consumed.in_group:
                 self._committed[partition] = consumed.offset
+        if self.time is not None:
+            self._begin_time(self.time)
         self.transition(TaskState.RUNNING)
 
     @property
@@ -240,17 +248,30 @@ class StreamTask:
         config = self._config
         key = (node.key_serde or config.default_key_serde).bind(partition.topic, is_key=True)
         value = or_configured(node.value_serde, config.default_serdes).bind(partition.topic, is_key=False)
-        self._group.add_queue(
-            RecordQueue(
-                partition,
-                node.name,
-                self._wired.in_use.pushes[node.name],
-                key,
-                value,
-                node.timestamp_extractor or config.default_timestamp_extractor,
-                self._failures,
-            )
+        kind = RecordQueue if self.time is None else partial(TimedQueue, self.context.clock, self.time.apply)
+        queue = kind(
+            partition=partition,
+            source=node.name,
+            push=self._wired.in_use.pushes[node.name],
+            key=key,
+            value=value,
+            extractor=node.timestamp_extractor or config.default_timestamp_extractor,
+            failures=self._failures,
         )
+        self._group.add_queue(queue)
+        if isinstance(queue, TimedQueue) and self.time is not None and self.state is TaskState.RUNNING:
+            self.time.add_input(queue)  # others are, once their positions are known
+
+    def _begin_time(self, time: TaskTime) -> None:
+        """The inputs stand at their positions: add them, and the topics that are told the time."""
+        plan = self.plan
+        for queue in self._group.queues.values():
+            assert isinstance(queue, TimedQueue)
+            time.add_input(queue)
+        for topic in time.flow.topics:
+            full_name = plan.topic_name(topic)
+            time.add_topic(topic, full_name, plan.partition_count(full_name))
+        time.begin(task_count({each.topic for each in plan.inputs}, plan.partition_count))
 
     def _new_group(self) -> PartitionGroup:
         return PartitionGroup(self._config.max_task_idle_ms, self.context, self._punctuate_stream_time)
@@ -264,9 +285,24 @@ class StreamTask:
             queue = self._group.queues[partition]
             ahead.add(records, lambda: queue.position)
 
-    def reached_end(self, partition: TopicPartition) -> None:
-        """The consumer has delivered everything the broker has of a partition (polling thread)."""
-        self._group.queues[partition].at_end = True
+    def reached_end(self, partition: TopicPartition, end: int | None = None) -> None:
+        """The consumer has delivered everything the broker has of a partition, whose next record has the offset ``end``
+        or a later one (polling thread)."""
+        queue = self._group.queues[partition]
+        queue.at_end = True
+        if isinstance(queue, TimedQueue):
+            queue.end = end
+            queue.reach_recorded()
+
+    def mark(self, queue: TimedQueue, marker: TimeMarker) -> None:
+        """An input is silent: time moves on to that of the marker (polling thread)."""
+        self._group.add_marker(queue, marker)
+
+    def add_recorded(self, partition: TopicPartition, markers: Sequence[TimeMarker]) -> None:
+        """Apply markers that were recorded elsewhere at their places, before the first record is added."""
+        queue = self._group.queues[partition]
+        if isinstance(queue, TimedQueue):
+            queue.recorded.extend(sorted(markers, key=lambda each: (each.offset, each.time)))
 
     def begin_at(self, partition: TopicPartition, offset: int) -> None:
         """An input that begins at its end has no records before this offset for the task, nor has any been delivered
@@ -281,6 +317,8 @@ class StreamTask:
         # Before the topic, which a commit looks at first: the offset is never that of one and the topic the other.
         queue.position = None
         queue.at_end = False
+        if self.time is not None:
+            self.time.begin_anew(partition)
         self._group.topics[partition] = topic
         self._committed.pop(partition, None)
 
@@ -320,6 +358,8 @@ class StreamTask:
         self.touched = True
         probed = self.probes.for_records()
         self._go_through(probed)
+        if self.time is not None:
+            self.time.restore()
         if probed is not None:
             limit = min(limit, self.probes.at_once)
         lateness = self.context.lateness
@@ -405,6 +445,19 @@ class StreamTask:
         of = f", of one of the records {', '.join(read)}" if read else ""
         return f"in a result held for the commit{of}"
 
+    def advance(self, times: Mapping[str, int]) -> None:
+        """Move the time of nodes on without a record."""
+        for name in self._wired.timed:
+            if (now := times.get(name)) is not None:
+                self.send_held()
+                self.context.timestamp = now
+                self._wired.advance(name, now)
+
+    def send_held(self) -> None:
+        """Emit what operators hold back for the commit: it belongs to a time that has passed."""
+        while self._wired.emit_held(sys.maxsize):
+            pass
+
     def emit_all_held(self) -> None:
         """Emit every result that operators hold back: the epoch ends."""
         # More than once: results that came while others were emitted in slices follow those.
@@ -455,8 +508,10 @@ class StreamTask:
             for partition, queue in self._group.queues.items()
             if (topic := self.input_topic(partition)) is not None
             and (position := queue.position) is not None
-            and position != self._committed.get(partition)
+            and (position != self._committed.get(partition) or self._has_moved(partition))
         }
+        if self.time is not None:
+            self.time.moved.clear()
         frozen = self.stores.freeze()
         self.context.commit_requested = False
         adopted = {each: at.offset for each, at in self.start_offsets.items() if not at.in_group}
@@ -464,6 +519,9 @@ class StreamTask:
             return None
         self._committed.update({partition: consumed.offset for partition, consumed in offsets.items()})
         return TaskEpoch(self, offsets, frozen)
+
+    def _has_moved(self, partition: TopicPartition) -> bool:
+        return self.time is not None and partition in self.time.moved
 
     def restored_records(self, store: str) -> RestoredRecords | None:
         """Reads the records that restore a store, if they are those of a source topic."""

@@ -117,6 +117,15 @@ class WiredTopology:
             operator.deliver(bindings[name])
 
     @cached_property
+    def timed(self) -> dict[str, Operator]:
+        """The operators that have a time of their own."""
+        return {name: each for name, each in self.operators.items() if type(each).advance is not Operator.advance}
+
+    def advance(self, name: str, now: int) -> None:
+        """Move the time of one of them on."""
+        self.timed[name].advance(self._bindings[name], now)
+
+    @cached_property
     def calling(self) -> dict[str, Operator]:
         """The operators that make calls of coroutine functions."""
         return {name: each for name, each in self.operators.items() if type(each).deliver is not Operator.deliver}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Callable, Collection, Mapping, Sequence, Set as AbstractSet
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
@@ -24,6 +24,7 @@ from streamsapp.outgoing import OutputRecord
 from streamsapp.processor.api import Duration
 from streamsapp.record import Headers, InputRecord, TopicPartition
 from streamsapp.runtime.global_stores.task import GlobalTask
+from streamsapp.runtime.idle_inputs import IdleInputs
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.engine.resources import StateResources
 from streamsapp.state.kinds.by_name import of_kind
@@ -89,6 +90,8 @@ class TopologyTestDriver(JavaNames):
         self._whole = self._parts(topology)
         self._internal = {topic.name for topic in self._whole.repartition_sources} | set(self._whole.repartition_sinks)
         self._tasks = self._make_tasks(topology)
+        self._idle = IdleInputs(self._clock, self._ends, lambda task: None)
+        self._idle.add(self._tasks)
 
     # ---- topics ------------------------------------------------------------------------------------------------
 
@@ -187,13 +190,20 @@ class TopologyTestDriver(JavaNames):
     # ---- time --------------------------------------------------------------------------------------------------
 
     def advance_wall_clock_time(self, duration: Duration) -> None:
-        """Moves the clock by a ``timedelta`` or milliseconds, and calls the wall-clock callbacks that became due."""
+        """Moves the clock by a ``timedelta`` or milliseconds, and calls the wall-clock callbacks that became due. Inputs
+        with ``idle_after`` that were silent for so long get one time marker, with all the time that has passed."""
         self._clock.advance(duration)
         self._global.stores.commit({})
         for task in self._tasks:
             task.punctuate_wall_clock()
             self._commit(task)
         self._complete_work()
+        self._idle.run()
+        self._complete_work()
+
+    def _ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
+        """Returns where partitions begin and end, as a broker would."""
+        return {each: (0, self._offsets[each]) for each in partitions}
 
     def close(self) -> None:
         """Closes the processors and removes the state."""

@@ -18,6 +18,7 @@ from streamsapp.tasks.stream_task import TaskPlan
 from streamsapp.testing.given import unknown
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.nodes import SinkNode, SubTopology
+from streamsapp.topology.time_flow import with_time_flow
 
 #: The number of partitions of every topic, or that of some topics by name; the others have one.
 Partitions = int | Mapping[str, int]
@@ -75,13 +76,14 @@ def whole(topology: Topology) -> SubTopology:
     parts = topology.sub_topologies()
     order = {node.name: position for position, node in enumerate(topology.nodes)}
     nodes = sorted((node for part in parts for node in part.nodes), key=lambda node: order[node.name])
-    return SubTopology(
+    together = SubTopology(
         id=_WHOLE.subtopology,
         nodes=tuple(nodes),
         stores=tuple(store for part in parts for store in part.stores),
         repartition_sources=tuple(topic for part in parts for topic in part.repartition_sources),
         repartition_sinks=tuple(topic for part in parts for topic in part.repartition_sinks),
     )
+    return with_time_flow([together])[0]
 
 
 def whole_plan(

@@ -15,10 +15,11 @@ from streamsapp.config.settings import HEADERS
 from streamsapp.errors import TopologyError, place_of_caller
 from streamsapp.java_names.lookup import JavaNames
 from streamsapp.plain_text import plain_text
-from streamsapp.processor.api import StreamPartitioner, TopicNameExtractor
+from streamsapp.processor.api import Duration, StreamPartitioner, TopicNameExtractor, duration_ms
 from streamsapp.processor.partitions import takes_headers
 from streamsapp.processor.timestamps import TimestampExtractor
 from streamsapp.serdes.adapt import Deserializing, Serializing, as_deserializer, as_serializer
+from streamsapp.serdes.windowed import MAX_TIMESTAMP
 from streamsapp.state.api import StoreBuilder
 from streamsapp.state.builders import with_headers
 from streamsapp.topology import subtopologies
@@ -45,6 +46,8 @@ from streamsapp.topology.suppliers import NodeSupplier, check_supplier, supplied
 
 OFFSET_RESETS = frozenset({"earliest", "latest", "none"})
 _BY_DURATION = "by_duration:"
+#: Brokers are asked once in each silence of this length whether a partition has really no record.
+LEAST_SILENCE_MS = 100
 
 
 @dataclass
@@ -84,13 +87,17 @@ class Topology(JavaNames):
         value_deserializer: Deserializing = None,
         timestamp_extractor: TimestampExtractor | None = None,
         offset_reset: str | None = None,
+        idle_after: Duration | None = None,
     ) -> Topology:
-        """Adds a node that reads ``topics``, or every topic whose whole name matches ``pattern``."""
+        """Adds a node that reads ``topics``, or every topic whose whole name matches ``pattern``. Where a partition is
+        silent for ``idle_after``, a ``timedelta`` or milliseconds, stream time moves on with the clock, and a time
+        marker is recorded (docs/guide.md, "Time without records")."""
         self._check_new(name)
         topics = tuple(_text(f"source {name}", topic) for topic in topics)
         compiled = _compiled(name, pattern)
         self._check_source_topics(name, topics, compiled)
         _check_offset_reset(name, offset_reset)
+        idle_after_ms = _idle_after_ms(name, idle_after)
         self._add(
             SourceNode(
                 name=name,
@@ -100,6 +107,7 @@ class Topology(JavaNames):
                 value_serde=as_deserializer(value_deserializer, f"value_deserializer of source {name}"),
                 timestamp_extractor=timestamp_extractor,
                 offset_reset=offset_reset,
+                idle_after_ms=idle_after_ms,
             )
         )
         return self
@@ -438,6 +446,18 @@ def _check_not_read_by(source: SourceNode, topics: tuple[str, ...]) -> None:
             raise TopologyError(f"topic {topic} is already read by source {source.name}; read it once and branch")
         if source.pattern is not None and source.pattern.fullmatch(topic):
             raise TopologyError(f"topic {topic} matches the pattern of source {source.name}, which reads it already")
+
+
+def _idle_after_ms(name: str, idle_after: Duration | None) -> int | None:
+    if idle_after is None:
+        return None
+    wait_ms = duration_ms(idle_after)
+    if not LEAST_SILENCE_MS <= wait_ms <= MAX_TIMESTAMP:
+        raise TopologyError(
+            f"source {name}: idle_after is {wait_ms} ms, and must be at least {LEAST_SILENCE_MS}: as long as records of "
+            "a partition that is not idle may be apart"
+        )
+    return wait_ms
 
 
 def _check_offset_reset(name: str, offset_reset: str | None) -> None:

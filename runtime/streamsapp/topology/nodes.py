@@ -9,13 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from streamsapp.processor.api import Processor, StreamPartitioner, TopicNameExtractor
 from streamsapp.processor.operator import Operator
 from streamsapp.processor.timestamps import TimestampExtractor
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.api import StoreBuilder
+
+if TYPE_CHECKING:
+    from streamsapp.topology.time_flow import TimeFlow
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,8 @@ class SourceNode:
     value_serde: AnySerde | None = None
     timestamp_extractor: TimestampExtractor | None = None
     offset_reset: str | None = None
+    #: The silence of a partition after which its time moves on by the clock; ``None``: never.
+    idle_after_ms: int | None = None
     children: tuple[str, ...] = ()
     #: ``file:line`` where the user added it.
     place: str = field(default="", compare=False)
@@ -83,6 +88,8 @@ class SubTopology:
     copartitioned: tuple[frozenset[str], ...] = ()
     repartition_sources: tuple[RepartitionTopic, ...] = ()
     repartition_sinks: tuple[str, ...] = ()
+    #: The way of time that moves on without records; ``None`` if no source of the topology has it.
+    time: TimeFlow | None = None
 
     @property
     def sources(self) -> tuple[SourceNode, ...]:

@@ -19,6 +19,7 @@ from streamsapp.topology.nodes import (
     SourceNode,
     SubTopology,
 )
+from streamsapp.topology.time_flow import with_time_flow
 from streamsapp.topology.union_find import UnionFind
 
 
@@ -57,10 +58,12 @@ def split(graph: TopologyDefinition, existing_topics: Iterable[str] = ()) -> tup
     nodes = _resolve_patterns(graph, existing_topics)
     copartitioned = _copartitioned_topics(graph, nodes)
     global_sources = {store.source.name for store in graph.global_stores.values()}
-    return tuple(
-        _sub_topology(graph, sub_topology_id, [nodes[name] for name in names], copartitioned)
-        for sub_topology_id, names in enumerate(graph.node_groups())
-        if global_sources.isdisjoint(names)
+    return with_time_flow(
+        [
+            _sub_topology(graph, sub_topology_id, [nodes[name] for name in names], copartitioned)
+            for sub_topology_id, names in enumerate(graph.node_groups())
+            if global_sources.isdisjoint(names)
+        ]
     )
 
 

@@ -82,6 +82,11 @@ class EmitFinal:
 
         return push
 
+    def close(self, forward: Push, now: int) -> None:
+        """Follows a time that came without a record, and sends at once what it closes."""
+        self._next_emit = 0
+        self._advance(forward, now, None)
+
     def _advance(self, forward: Push, timestamp: int, headers: Headers | None) -> None:
         """Follows the time of a record that is about to be added, and sends the windows that it closes."""
         if timestamp > self._stream_time:

@@ -15,7 +15,7 @@ from streamsapp.dsl.operators.aggregate import NULL_KEY_OR_VALUE
 from streamsapp.dsl.operators.stream_time import ObservedTime
 from streamsapp.dsl.operators.unjoined import Outer, Unjoined
 from streamsapp.dsl.windows import JoinWindows
-from streamsapp.processor.operator import NodeContext, Operator, Push
+from streamsapp.processor.operator import NodeContext, Operator, Push, Waits
 from streamsapp.record import Headers
 from streamsapp.serdes.api import AnySerde, or_configured
 from streamsapp.state.kinds.join_window import JoinWindowStore
@@ -189,6 +189,13 @@ class OuterJoinSide(Operator):
                 on_error(error, key, value, timestamp, headers)
 
         return push
+
+    def waits(self, above: Waits) -> Waits:
+        windows = self.outer.windows
+        return above.until_closed(max(windows.after_ms, windows.before_ms) + windows.grace_ms + 1, holds=True)
+
+    def advance(self, context: NodeContext, now: int) -> None:
+        self._unjoined.close(context.forward, now)
 
     def _joined(self, key: Any, value: Any, is_left: bool) -> Any:
         """Returns the result of a record of either side that found no partner."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from streamsapp import native
 from streamsapp.dsl.operators.table_views import TableView
-from streamsapp.processor.operator import NodeContext, Operator, Push, Reason
+from streamsapp.processor.operator import NodeContext, Operator, Push, Reason, Waits
 from streamsapp.record import Headers
 from streamsapp.state.kinds.buffered_record import Buffered
 from streamsapp.state.kinds.grace_buffer import GraceBuffer
@@ -63,18 +63,28 @@ class JoinAfterGrace(JoinWithTable):
     """Joins a record when stream time has passed it by the grace, with what the versioned table then knows of the
     record's time; a record that comes later still is joined at once (KIP-923)."""
 
-    def __init__(self, view: TableView, joiner: Callable[..., Any], keys: int, left: bool, buffer: str) -> None:
+    def __init__(
+        self, view: TableView, joiner: Callable[..., Any], keys: int, left: bool, buffer: str, grace_ms: int
+    ) -> None:
         super().__init__(view, None, joiner, keys, left)
         self._buffer = buffer
+        self._grace_ms = grace_ms
 
     def start(self, context: NodeContext) -> None:
         context.record_is_read = True
         super().start(context)
 
-    def bind(self, context: NodeContext) -> Push:
-        join, on_error = super().bind(context), context.on_error
+    def waits(self, above: Waits) -> Waits:
+        return above.until_closed(self._grace_ms, holds=True)
+
+    def advance(self, context: NodeContext, now: int) -> None:
         buffer: GraceBuffer = context.store(self._buffer)
-        add, take_due = buffer.add, buffer.take_due
+        buffer.move_on(now)
+        self._joining_due(context, buffer, super().bind(context))()
+
+    @staticmethod
+    def _joining_due(context: NodeContext, buffer: GraceBuffer, join: Push) -> Callable[[], None]:
+        on_error, take_due = context.on_error, buffer.take_due
 
         def join_later(physical: bytes, waiting: Buffered) -> None:
             """Joins a record that waited, as part of the record that it came with."""
@@ -87,6 +97,18 @@ class JoinAfterGrace(JoinWithTable):
                 join(key, value, waiting.timestamp, waiting.headers)
             context.record = outer
 
+        def join_due() -> None:
+            while due := take_due():
+                for physical, waiting in due:
+                    join_later(physical, waiting)
+
+        return join_due
+
+    def bind(self, context: NodeContext) -> Push:
+        join, on_error = super().bind(context), context.on_error
+        buffer: GraceBuffer = context.store(self._buffer)
+        add, join_due = buffer.add, self._joining_due(context, buffer, join)
+
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
             waits = False
             if key is not None and value is not None:  # else there is nothing to wait for
@@ -98,8 +120,6 @@ class JoinAfterGrace(JoinWithTable):
             if not waits:
                 join(key, value, timestamp, headers)
                 return
-            while due := take_due():
-                for physical, waiting in due:
-                    join_later(physical, waiting)
+            join_due()
 
         return push

@@ -13,7 +13,7 @@ from streamsapp.dsl.operators.stream_time import ObservedTime
 from streamsapp.dsl.operators.table_views import Get, TableView
 from streamsapp.dsl.suppressed import BufferConfig
 from streamsapp.errors import BufferFullError
-from streamsapp.processor.operator import NodeContext, Operator, Push
+from streamsapp.processor.operator import NodeContext, Operator, Push, Waits
 from streamsapp.record import Headers
 from streamsapp.state.kinds.buffered_record import Buffered, origin
 from streamsapp.state.kinds.suppress_buffer import SuppressionBuffer
@@ -52,9 +52,7 @@ class Suppress(Operator):
             except Exception as error:
                 on_error(error, key, change, timestamp, headers)
                 return
-            due = stream_time - wait_ms
-            while (first := buffer.first_time) is not None and first <= due:
-                emit_first()
+            emit_due(stream_time - wait_ms, buffer, emit_first)
             if enforce is not None:
                 try:
                     enforce(emit_first)
@@ -62,6 +60,16 @@ class Suppress(Operator):
                     on_error(error, key, change, timestamp, headers)
 
         return push
+
+    def waits(self, above: Waits) -> Waits:
+        if self._final:
+            return Waits(max(above), max(above))  # for the windows above it
+        return above.until_closed(self._wait, holds=True)
+
+    def advance(self, context: NodeContext, now: int) -> None:
+        buffer: SuppressionBuffer = context.store(self._store_name)
+        self._time.latest = max(self._time.latest, now)
+        emit_due(self._time.latest - self._wait, buffer, self._emitting(context, buffer))
 
     def _emitting(self, context: NodeContext, buffer: SuppressionBuffer) -> Callable[[], None]:
         """Sends the first update, as part of the record that it came with."""
@@ -100,6 +108,12 @@ class Suppress(Operator):
                 emit_first()
 
         return enforce
+
+
+def emit_due(due: int, buffer: SuppressionBuffer, emit_first: Callable[[], None]) -> None:
+    """Sends the updates whose buffer times are no later than ``due``."""
+    while (first := buffer.first_time) is not None and first <= due:
+        emit_first()
 
 
 class SuppressedView(TableView):

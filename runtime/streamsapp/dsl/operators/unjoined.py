@@ -89,8 +89,16 @@ class Unjoined:
     def emit(self, forward: Push, headers: Headers | None) -> None:
         """Pushes the records whose windows are closed to ``forward``, if it is time to look; with the headers of the
         record that moved stream time."""
-        if not self._due():
-            return
+        if self._due():
+            self._send(forward, headers)
+
+    def close(self, forward: Push, now: int) -> None:
+        """Follows a time that came without a record, and pushes the records whose windows it closes."""
+        self.progress.stream_time = max(self.progress.stream_time, now)
+        self.progress.next_emit = 0
+        self.emit(forward, None)
+
+    def _send(self, forward: Push, headers: Headers | None) -> None:
         store, on_error, joined, now = self._store, self._context.on_error, self._joined, self.progress.stream_time
         for timestamp, is_left, physical, stored in self._closed():
             key, values = store.records(physical, stored)

@@ -15,7 +15,8 @@ from streamsapp.dsl.operators.emit_final import EmitFinal, TimedStore, later
 from streamsapp.dsl.operators.forward_updates import Update
 from streamsapp.dsl.operators.stream_time import ObservedTime, StreamTime
 from streamsapp.dsl.windows import EmitStrategy
-from streamsapp.processor.operator import NodeContext, Push, Reason
+from streamsapp.processor.operator import NodeContext, Push, Reason, Waits
+from streamsapp.serdes.windowed import MAX_TIMESTAMP
 
 W = TypeVar("W")
 
@@ -85,6 +86,16 @@ class WindowedAggregate(StoredTableOperator, Generic[W]):
             return self._add(context, store, update)
         add = self._add(context, store, later)
         return self._final.before(context.forward, add, takes_null=self.takes_null_values)
+
+    def waits(self, above: Waits) -> Waits:
+        wait_ms = sum(self._closes_after())
+        final = self._emit is EmitStrategy.WINDOW_CLOSE
+        return above if wait_ms >= MAX_TIMESTAMP else above.until_closed(wait_ms, holds=final)
+
+    def advance(self, context: NodeContext, now: int) -> None:
+        if self._final is not None:
+            self._final.close(context.forward, now)
+        self._time.latest = max(self._time.latest, now)
 
     def _made_time(self, context: NodeContext, store: Any) -> StreamTime:
         """Returns what holds the highest timestamp that came here."""

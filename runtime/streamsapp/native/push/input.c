@@ -66,6 +66,19 @@ static int find_time(const Input *self, const Record *record, PyObject *key, PyO
     return PyErr_Occurred() ? -1 : 0;
 }
 
+/* Makes a marker that was taken out the head. */
+static int read_marker(Input *self, TimeMarker *marker) {
+    if (self->apply == Py_None) {
+        PyErr_SetString(PyExc_RuntimeError, "Input: a TimeMarker, and no apply");
+        return FAILED;
+    }
+    self->record = Py_NewRef((PyObject *)marker);
+    self->key = Py_NewRef(Py_None);
+    self->value = Py_NewRef(Py_None);
+    self->time = marker->timestamp;
+    return READ;
+}
+
 /* Makes a record that was taken out the head. */
 static int read_record(Input *self, Record *record) {
     PyObject *key, *value, *given = (PyObject *)record;
@@ -90,6 +103,11 @@ int sa_read_head(Input *self, PyObject *cells) {
     if (waiting <= 0) return waiting < 0 ? FAILED : NONE_LEFT;
     look_at_next(self, waiting, cells);
     PyObject *message = PyObject_CallNoArgs(self->take);
+    if (message && Py_IS_TYPE(message, &sa_time_marker_type.type)) {
+        int how = read_marker(self, (TimeMarker *)message);
+        Py_DECREF(message);
+        return how;
+    }
     Record *record = message ? sa_as_record(message) : NULL;
     int how = record ? read_record(self, record) : FAILED;
     Py_XDECREF(record);
@@ -140,6 +158,7 @@ static const Field input_fields[] = {FIELD(Input, buffer, OBJECT),
                                      FIELD(Input, trusts_time, TRUTH, .may_be_left_out = 1, .otherwise = 1),
                                      FIELD(Input, extract, FUNCTION),
                                      FIELD(Input, on_error, FUNCTION),
+                                     FIELD(Input, apply, FUNCTION, .may_be_none = 1),
                                      FIELD(Input, take, OWN),
                                      FIELD(Input, record, OWN),
                                      FIELD(Input, key, OWN),
@@ -171,6 +190,18 @@ static PyMethodDef input_methods[] = {
     {"find_head", (PyCFunction)input_find_head, METH_NOARGS, "find_head(): its timestamp, or None"},
     {"drop_head", (PyCFunction)input_drop_head, METH_NOARGS, "drop_head(): it is not known any more"},
     {0}};
+
+static const Field marker_fields[] = {FIELD(TimeMarker, timestamp, LONG), FIELD(TimeMarker, data, OBJECT), {0}};
+
+static PyMemberDef marker_members[] = {{"timestamp", T_LONGLONG, offsetof(TimeMarker, timestamp), READONLY, NULL},
+                                       {"data", T_OBJECT_EX, offsetof(TimeMarker, data), READONLY, NULL},
+                                       {0}};
+
+MadeType sa_time_marker_type = {
+    .type = {COLLECTED(TimeMarker), .tp_dealloc = sa_free, .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+             .tp_members = marker_members},
+    .fields = marker_fields,
+};
 
 MadeType sa_input_type = {
     .type = {COLLECTED(Input), .tp_dealloc = input_free, .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,

@@ -19,13 +19,21 @@ typedef struct {
     char key_by_headers, value_by_headers; /* say whether a deserializer gets the headers, too */
     char trusts_time;                      /* says that no extractor is asked for a time that can be one */
     char is_offered;                       /* says that it waits for its turn, or that it is its turn */
-    PyObject *record, *key, *value;        /* the head; NULL where it is not known */
+    PyObject *apply;                       /* is called with a TimeMarker when its turn comes; None: there are none */
+    PyObject *record, *key, *value;        /* the head; NULL where it is not known; a TimeMarker has no key or value */
     int64_t time;                          /* of the head */
     long long partition_time, position;    /* -1: nothing was processed */
     PyObject *soon[SOON];                  /* the records that come next; NULL where that is not known */
 } Input;
 
-extern MadeType sa_input_type;
+/* Says that time has moved on in a partition, between two of its records. It waits in the buffer among them. */
+typedef struct {
+    PyObject_HEAD
+    int64_t timestamp; /* by which it takes its turn */
+    PyObject *data;    /* what Python knows of it */
+} TimeMarker;
+
+extern MadeType sa_input_type, sa_time_marker_type;
 
 enum { READ, DROPPED, NONE_LEFT, FAILED };
 

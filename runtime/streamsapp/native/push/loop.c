@@ -72,8 +72,26 @@ static int look_at_time(const Loop *self, Turn *turn) {
     return turn->stream_time >= turn->due && notify(self->punctuate) ? RAISED : GO_ON;
 }
 
+/* Has Python move time on, which reads and sets the context's. The marker is no head any more. */
+static int run_marker(const Loop *self, Input *input, Turn *turn) {
+    PyObject *marker = input->record, *apply = Py_NewRef(input->apply);
+    input->record = NULL;
+    Py_CLEAR(input->key);
+    Py_CLEAR(input->value);
+    put(turn->message, Py_None);
+    PyObject *done = PyObject_CallOneArg(apply, marker);
+    Py_DECREF(apply);
+    Py_DECREF(marker);
+    if (!done) return RAISED;
+    Py_DECREF(done);
+    turn->stream_time = PyLong_AsLongLong(*turn->time);
+    if (turn->stream_time == -1 && PyErr_Occurred()) return RAISED;
+    return look_at_time(self, turn);
+}
+
 /* Pushes the head, which is none any more. */
 static int run_head(Loop *self, Input *input, Turn *turn) {
+    if (Py_IS_TYPE(input->record, &sa_time_marker_type.type)) return run_marker(self, input, turn);
     Record *record = (Record *)input->record;
     PyObject *push = Py_NewRef(input->push);
     PyObject *given[PUSHED] = {input->key, input->value, PyLong_FromLongLong(input->time), record->headers};

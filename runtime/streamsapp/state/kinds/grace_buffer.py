@@ -85,6 +85,10 @@ class GraceBuffer(Facade):
         layout.earliest = min(layout.earliest, timestamp)
         return True
 
+    def move_on(self, now: int) -> None:
+        """Let stream time have reached ``now`` without a record."""
+        self._layout.observe(now)
+
     def take_due(self) -> list[tuple[bytes, Buffered]]:
         """Takes some of the records that waited long enough, the oldest first, with their keys; returns none only if
         none did."""
