@@ -88,6 +88,21 @@ def window_finals(source: str, sink: str) -> Topology:
     return builder.build()
 
 
+def idle_windows(source: str, sink: str, idle_after_ms: int, repartitioned: bool = False) -> Topology:
+    """The number of records of each key and second, as ``window_finals``, also where the source is silent; behind a
+    repartition topic by value if ``repartitioned``."""
+    builder = StreamsBuilder()
+    stream = builder.stream(source, Consumed("seconds", _TEXT, _TEXT, idle_after=idle_after_ms))
+    if repartitioned:
+        stream = stream.select_key(lambda _, value: value)
+    grouped = stream.group_by_key(Grouped("by-value", _TEXT, _TEXT))
+    counts = grouped.windowed_by(TimeWindows.of(1000)).count(Materialized("counts"))
+    finals = counts.suppress(Suppressed.until_window_closes().with_name("finals"))
+    named = finals.to_stream(lambda windowed, count: f"{windowed.key}@{windowed.start_ms}")
+    named.to(sink, Produced(_TEXT, Serdes.long()))
+    return builder.build()
+
+
 def outer_join(left: str, right: str, sink: str) -> Topology:
     """The records of both topics by key, as ``left/right``; a record without another one in a minute as ``left/-``."""
     builder = StreamsBuilder()
@@ -131,6 +146,7 @@ _PROGRAMS: dict[str, Callable[..., Topology]] = {
     "count_per_key": count_per_key,
     "count_in_small_pieces": count_in_small_pieces,
     "count_windows": count_windows,
+    "idle_windows": idle_windows,
     "joins": joins,
     "outer_join": outer_join,
     "window_finals": window_finals,

@@ -33,7 +33,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "make an application start over",
         "Stop every instance first. The command deletes the application's snapshots in remote state, its internal\n"
         "topics and the local state, and sets the committed offsets of its input topics. Output topics keep their\n"
-        "records; delete them yourself if need be.",
+        "records; delete them yourself if need be. Topics of time markers stay, so that results are the same again.",
         "  streamsapp reset -f app.yaml --dry-run\n  streamsapp reset -f app.yaml --to-datetime 2026-01-31T00:00:00Z",
     )
     add_manifest(parser)
@@ -119,7 +119,9 @@ def _make_plan(
     existing = cluster.partitions()
     topics = topics_of(topology, config.application_id, existing)
     asked_for = [name for name in options.internal_topics.split(",") if name]
-    delete, unsure = internal_topics(config.application_id, topics.internal, asked_for, existing)
+    own = topics.internal - topics.time_markers
+    delete, unsure = internal_topics(config.application_id, own, asked_for, existing)
+    kept = topics.time_markers.intersection(existing).difference(delete)
     target, amount = _target(options)
     inputs = {topic: existing[topic] for topic in topics.sources if topic in existing}
     bounds = cluster.bounds(inputs, group.committed(), amount if target is ResetTarget.DATETIME else None)
@@ -129,7 +131,8 @@ def _make_plan(
         delete_topics=delete,
         offsets={partition: new_offset(target, known, amount) for partition, known in bounds.items()},
         state_dir=state_dir if state_dir.is_dir() else None,
-        unsure=unsure,
+        unsure=tuple(each for each in unsure if each not in kept),
+        kept=tuple(sorted(kept)),
     )
 
 

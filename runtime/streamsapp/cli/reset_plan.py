@@ -67,6 +67,8 @@ class ResetPlan:
     snapshots: SnapshotsToDelete | None = None
     #: Look like topics of this application, or of one whose id starts alike; left alone.
     unsure: tuple[str, ...] = ()
+    #: Topics with time markers: with them the records of the sources give the same results once more.
+    kept: tuple[str, ...] = ()
 
     def as_data(self) -> dict[str, Any]:
         """Returns the same for programs."""
@@ -81,6 +83,7 @@ class ResetPlan:
             ],
             "stateDir": self.state_dir and str(self.state_dir),
             "leftAlone": list(self.unsure),
+            "kept": list(self.kept),
         }
 
     def lines(self) -> Iterator[str]:
@@ -97,6 +100,8 @@ class ResetPlan:
             yield f"delete internal topic {topic}"
         if self.state_dir is not None:
             yield f"delete local state {self.state_dir}"
+        for topic in self.kept:
+            yield f"keep time markers {topic} (delete them with --internal-topics {topic}: results may differ then)"
         for topic in self.unsure:
             yield f"left alone: {topic} (not of this topology; delete it with --internal-topics {topic} if it is yours)"
 

@@ -16,6 +16,8 @@ class TopologyTopics:
     sources: frozenset[str]
     sinks: frozenset[str]
     internal: frozenset[str]
+    #: Those of them that have time markers, which belong to the records of the sources.
+    time_markers: frozenset[str] = frozenset()
 
 
 def topics_of(topology: Topology, application_id: str, existing: Iterable[str] = ()) -> TopologyTopics:
@@ -32,8 +34,10 @@ def topics_of(topology: Topology, application_id: str, existing: Iterable[str] =
         for store in sub.stores
         if store.logging and store.changelog_topic is None
     }
+    marked = {f"{sub.time.store}-changelog" for sub in subs if sub.time is not None and sub.time.idle_after_ms}
     return TopologyTopics(
         sources=frozenset(read - repartition),
         sinks=frozenset(written - repartition),
         internal=frozenset(f"{application_id}-{name}" for name in repartition | changelogs),
+        time_markers=frozenset(f"{application_id}-{name}" for name in marked),
     )

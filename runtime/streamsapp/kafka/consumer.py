@@ -207,8 +207,8 @@ class PartitionConsumer:
         return {each: at for each, (at, _) in found.items()}
 
     def ends_by_now(self, partitions: Collection[TopicPartition], timeout: float) -> dict[TopicPartition, int]:
-        """The offset that the next record of each partition gets; of none if a broker does not answer within ``timeout``
-        seconds."""
+        """The offset that the next record of each partition gets; of none if a broker does not answer within
+        ``timeout`` seconds."""
         try:
             return self._cluster.offsets_at(dict.fromkeys(partitions, LATEST), timeout)
         except KafkaException as error:

@@ -1,7 +1,7 @@
 """Decides when the time of a silent input moves on, and by how much: docs/decisions/0057-time-markers.md.
 
-Called on the polling thread in each pass of its loop, and by the test driver. The clock is the instance's monotonic one:
-a wall clock that jumps moves no time, and an instance that begins counts a silence from then on. Brokers are asked
+Called on the polling thread in each pass of its loop, and by the test driver. The clock is the instance's monotonic
+one: a wall clock that jumps moves no time, and an instance that begins counts a silence from then on. Brokers are asked
 before each marker whether there is really no record: while they do not answer, nobody knows.
 """
 
@@ -101,7 +101,8 @@ class IdleInputs:
 
     def _mark(self, silence: _Silence, now: float) -> None:
         queue, since = silence.queue, silence.since
-        assert since is not None and silence.task.time is not None
+        assert since is not None
+        assert silence.task.time is not None
         if silence.base is None:
             silence.base = queue.partition_time
         flow = silence.task.time.flow

@@ -158,6 +158,8 @@ class TimedQueue(RecordQueue):
         #: one; and the offset after the records that were added, ``None`` if none was.
         self.end: int | None = None
         self.next_offset: int | None = None
+        #: The id of the topic that the position belongs to; empty if it is not known.
+        self.topic_id = b""
         #: The offset of the first record that the broker has, as far as it is known.
         self.first_offset = 0
         #: Since when the partition has had no more records, in monotonic seconds; ``None``: it may have.

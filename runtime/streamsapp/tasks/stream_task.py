@@ -267,6 +267,7 @@ class StreamTask:
         plan = self.plan
         for queue in self._group.queues.values():
             assert isinstance(queue, TimedQueue)
+            queue.topic_id = self.input_topic(queue.partition).id_bytes
             time.add_input(queue)
         for topic in time.flow.topics:
             full_name = plan.topic_name(topic)
@@ -301,8 +302,8 @@ class StreamTask:
     def add_recorded(self, partition: TopicPartition, markers: Sequence[TimeMarker]) -> None:
         """Apply markers that were recorded elsewhere at their places, before the first record is added."""
         queue = self._group.queues[partition]
-        if isinstance(queue, TimedQueue):
-            queue.recorded.extend(sorted(markers, key=lambda each: (each.offset, each.time)))
+        if isinstance(queue, TimedQueue) and self.time is not None:
+            self.time.add_recorded(queue, markers)
 
     def begin_at(self, partition: TopicPartition, offset: int) -> None:
         """An input that begins at its end has no records before this offset for the task, nor has any been delivered
@@ -318,7 +319,7 @@ class StreamTask:
         queue.position = None
         queue.at_end = False
         if self.time is not None:
-            self.time.begin_anew(partition)
+            self.time.begin_anew(partition, topic.id_bytes)
         self._group.topics[partition] = topic
         self._committed.pop(partition, None)
 

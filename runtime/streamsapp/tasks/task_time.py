@@ -79,12 +79,12 @@ class TaskTime:
         flow, source, topic = self.flow, queue.source, queue.partition.topic
         self._queues.setdefault(source, []).append(queue)
         queue.is_told = source in flow.told_by
+        if queue.is_told:
+            self._log.forget_heard(topic, flow.told_by[source], queue.position or 0)
         self._markers[source] = self._context.counts.setdefault((source, "time-marker"), Tally())
         if source in flow.idle_after_ms:
-            queue.recorded.extend(
-                sorted(self._log.after(topic, queue.partition_time), key=lambda it: (it.offset, it.time))
-            )
-            last = next(self._log.after(topic, queue.partition_time - 1), None)
+            queue.recorded.extend(self._log.after(topic, queue.partition_time, queue.topic_id))
+            last = next(self._log.after(topic, queue.partition_time - 1, queue.topic_id), None)
             if last is not None and last.idle and last.time == queue.partition_time:
                 queue.idle_at = last.offset
 
@@ -110,10 +110,10 @@ class TaskTime:
         topic = queue.partition.topic
         if isinstance(what, ToldTime):
             queue.position = offset + 1
-            self._log.hear(topic, what)
+            self._log.hear(topic, what, offset)
             time = self._of_told(queue).time
         else:
-            self._log.add(topic, what)
+            self._log.add(topic, what, queue.topic_id)
             self._log.drop_before(topic, queue.first_offset)
             time = what.time
             if what.idle:
@@ -124,13 +124,21 @@ class TaskTime:
         self._move_on({queue.source})
         self._tell()
 
-    def begin_anew(self, partition: TopicPartition) -> None:
+    def begin_anew(self, partition: TopicPartition, topic_id: bytes) -> None:
         """An input goes on with another topic: the places of the one before mean nothing there."""
         for queue, _ in self.queues():
             if queue.partition == partition:
                 queue.recorded.clear()
                 queue.idle_at = queue.next_offset = queue.end = None
+                queue.topic_id = topic_id
                 self._log.drop_before(partition.topic, MAX_TIMESTAMP, most=sys.maxsize)
+
+    def add_recorded(self, queue: TimedQueue, markers: Iterable[TimeMarker]) -> None:
+        """Apply markers at their places that were recorded elsewhere. No record is processed yet."""
+        for marker in sorted(markers, key=lambda each: each.time):
+            self._log.add(queue.partition.topic, marker, queue.topic_id)
+            if marker.time > queue.partition_time:
+                queue.recorded.append(marker)
 
     def restore(self) -> None:
         """Move the nodes on to where markers had moved them when the task was committed."""
@@ -147,7 +155,9 @@ class TaskTime:
         if queue.is_told:
             return self._of_told(queue).time >= 0
         time = queue.partition_time
-        return time >= 0 and any(each.time == time for each in self._log.after(queue.partition.topic, time - 1))
+        return time >= 0 and any(
+            each.time == time for each in self._log.after(queue.partition.topic, time - 1, queue.topic_id)
+        )
 
     def _move_on(self, sources: set[str]) -> None:
         times: dict[str, int] = {}
@@ -181,7 +191,7 @@ class TaskTime:
         """The time of a repartition topic: the least that the tasks that write it have told, once all have."""
         topic, known = queue.partition.topic, []
         for sub_topology in self.flow.told_by[queue.source]:
-            heard = list(self._log.heard(topic, sub_topology))
+            heard = self._log.heard(topic, sub_topology)
             tasks = max((each.tasks for each in heard), default=1)
             if len(heard) < tasks:
                 return _UNKNOWN
@@ -237,5 +247,3 @@ def _least(times: Iterable[InputTime]) -> InputTime:
 def task_count(inputs: Iterable[str], partition_count: Callable[[str], int]) -> int:
     """The number of tasks of a sub-topology that reads these topics."""
     return max(map(partition_count, inputs), default=1)
-
-

@@ -7,7 +7,7 @@ Pure, apart from the store that a log is kept in; used on the thread that has th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import Any, NamedTuple, Protocol
 
@@ -20,13 +20,14 @@ TIME_HEADER = "__streamsapp_time"
 NO_TIME = -1
 
 _TIME = Struct(">Q")
-#: Version, offset, says whether the input is idle.
+#: Version, offset, says whether the input is idle; the topic's id follows, if it is known.
 _PLACE = Struct(">Bq?")
 #: Version, sub-topology and partition of the task, how many tasks there are of it, time, says whether it is idle.
 _TOLD = Struct(">Biiiq?")
-#: Version, how many tasks there are, time, says whether it is idle.
-_HEARD = Struct(">Biq?")
+#: Version, how many tasks there are, time, says whether it is idle, offset of the record that told it.
+_HEARD = Struct(">Biq?q")
 _VERSION = 1
+_ID_BYTES = 16
 _MOST_TASKS = 1_000_000
 
 
@@ -63,15 +64,16 @@ class MarkerLog:
     def __init__(self, store: ByteStore) -> None:
         self._store = store
 
-    def add(self, topic: str, marker: TimeMarker) -> None:
-        """Record a marker. Its time is later than that of all before it in its partition."""
-        self._store.put(_key(topic, marker.time), _PLACE.pack(_VERSION, marker.offset, marker.idle))
+    def add(self, topic: str, marker: TimeMarker, topic_id: bytes) -> None:
+        """Record a marker of the topic with this id, which may be empty. Its time is later than that of all before it
+        in its partition."""
+        self._store.put(_key(topic, marker.time), _PLACE.pack(_VERSION, marker.offset, marker.idle) + topic_id)
 
-    def after(self, topic: str, time: int) -> Iterator[TimeMarker]:
-        """The markers of an input with a later time, in order."""
+    def after(self, topic: str, time: int, topic_id: bytes) -> Iterator[TimeMarker]:
+        """The markers of an input with a later time, in order; not those of another topic of this name."""
         with self._store.range(_key(topic, time + 1), _key(topic, MAX_TIMESTAMP)) as found:
             for key, data in found:
-                if (marker := read_marker(topic, key, data)) is not None:
+                if (marker := read_marker(topic, key, data, topic_id)) is not None:
                     yield marker
 
     def drop_before(self, topic: str, offset: int, most: int = 100) -> None:
@@ -79,25 +81,35 @@ class MarkerLog:
         old: list[bytes] = []
         with self._store.range(_key(topic, NO_TIME), _key(topic, MAX_TIMESTAMP)) as found:
             for key, data in found:
-                marker = read_marker(topic, key, data)
+                marker = read_marker(topic, key, data, b"")
                 if len(old) >= most or (marker is not None and marker.offset >= offset):
                     break
                 old.append(key)
         for key in old:
             self._store.put(key, None)
 
-    def hear(self, topic: str, told: ToldTime) -> None:
-        """Keep what a task upstream has told last."""
-        self._store.put(_writer(topic, told.task), _HEARD.pack(_VERSION, told.tasks, told.time, told.idle))
+    def hear(self, topic: str, told: ToldTime, offset: int) -> None:
+        """Keep what a task upstream has told last, in the record with this offset."""
+        self._store.put(_writer(topic, told.task), _HEARD.pack(_VERSION, told.tasks, told.time, told.idle, offset))
 
-    def heard(self, topic: str, sub_topology: int) -> Iterator[ToldTime]:
+    def forget_heard(self, topic: str, sub_topologies: Iterable[int], offset: int) -> None:
+        """Forget what was told at this offset or later: it is read once more."""
+        for sub_topology in sub_topologies:
+            again = [each.task for each, at in self._heard(topic, sub_topology) if at >= offset]
+            for task in again:
+                self._store.put(_writer(topic, task), None)
+
+    def heard(self, topic: str, sub_topology: int) -> list[ToldTime]:
         """What the tasks of a sub-topology upstream have told last."""
+        return [told for told, _ in self._heard(topic, sub_topology)]
+
+    def _heard(self, topic: str, sub_topology: int) -> Iterator[tuple[ToldTime, int]]:
         first, last = TaskId(sub_topology, 0), TaskId(sub_topology, _MOST_TASKS)
         with self._store.range(_writer(topic, first), _writer(topic, last)) as found:
             for key, data in found:
                 if len(data) == _HEARD.size and data[0] == _VERSION:
-                    _, tasks, time, idle = _HEARD.unpack(data)
-                    yield ToldTime(TaskId(sub_topology, int.from_bytes(key[-4:], "big")), tasks, time, idle)
+                    _, tasks, time, idle, offset = _HEARD.unpack(data)
+                    yield ToldTime(TaskId(sub_topology, int.from_bytes(key[-4:], "big")), tasks, time, idle), offset
 
 
 def _key(topic: str, time: int) -> bytes:
@@ -109,14 +121,17 @@ def _writer(topic: str, task: TaskId) -> bytes:
     return b"t\0" + topic.encode() + b"\0" + place
 
 
-def read_marker(topic: str, key: bytes, data: bytes | None) -> TimeMarker | None:
-    """Returns the marker of a topic that is in an entry of the store, or of its changelog, if there is one."""
+def read_marker(topic: str, key: bytes, data: bytes | None, topic_id: bytes) -> TimeMarker | None:
+    """Returns the marker of a topic that is in an entry of the store, or of its changelog, if there is one. A marker of
+    another topic that had this name is none, as far as both ids are known."""
     before = _key(topic, NO_TIME)[: -_TIME.size]
     if data is None or len(key) != len(before) + _TIME.size or not key.startswith(before):
         return None
-    if len(data) != _PLACE.size or data[0] != _VERSION:
+    if len(data) not in (_PLACE.size, _PLACE.size + _ID_BYTES) or data[0] != _VERSION:
         return None
-    _, offset, idle = _PLACE.unpack(data)
+    _, offset, idle = _PLACE.unpack_from(data)
+    if topic_id and data[_PLACE.size :] not in (b"", topic_id):
+        return None
     (time,) = _TIME.unpack(key[-_TIME.size :])
     return TimeMarker(offset, time - 1, idle) if offset >= 0 and time - 1 <= MAX_TIMESTAMP else None
 

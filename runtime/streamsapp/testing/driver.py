@@ -190,8 +190,8 @@ class TopologyTestDriver(JavaNames):
     # ---- time --------------------------------------------------------------------------------------------------
 
     def advance_wall_clock_time(self, duration: Duration) -> None:
-        """Moves the clock by a ``timedelta`` or milliseconds, and calls the wall-clock callbacks that became due. Inputs
-        with ``idle_after`` that were silent for so long get one time marker, with all the time that has passed."""
+        """Moves the clock by a ``timedelta`` or milliseconds, and calls the wall-clock callbacks that became due.
+        Inputs with ``idle_after`` that were silent for so long get one time marker, with all the time that passed."""
         self._clock.advance(duration)
         self._global.stores.commit({})
         for task in self._tasks:

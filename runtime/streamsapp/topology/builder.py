@@ -454,8 +454,8 @@ def _idle_after_ms(name: str, idle_after: Duration | None) -> int | None:
     wait_ms = duration_ms(idle_after)
     if not LEAST_SILENCE_MS <= wait_ms <= MAX_TIMESTAMP:
         raise TopologyError(
-            f"source {name}: idle_after is {wait_ms} ms, and must be at least {LEAST_SILENCE_MS}: as long as records of "
-            "a partition that is not idle may be apart"
+            f"source {name}: idle_after is {wait_ms} ms, and must be at least {LEAST_SILENCE_MS}: as long as records "
+            "of a partition that is not idle may be apart"
         )
     return wait_ms
 

@@ -35,7 +35,7 @@ class TimeFlow:
     idle_after_ms: Mapping[str, int]
     #: The sub-topologies that write each source which is told the time by its topic.
     told_by: Mapping[str, frozenset[int]]
-    #: The nodes that time reaches: the sources above each, with the longest time for which a record of it is held there.
+    #: The nodes that time reaches: the sources above each, with the longest time for which its records are held there.
     nodes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     #: The same of repartition topics below.
     topics: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -56,6 +56,16 @@ def with_time_flow(parts: Sequence[SubTopology]) -> tuple[SubTopology, ...]:
     if all(source.idle_after_ms is None for part in parts for source in part.sources):
         return tuple(parts)
     return _Flows(parts).made()
+
+
+def refuse_idle_after(parts: Iterable[SubTopology], where: str, instead: str) -> None:
+    """Raises ``TopologyError`` that names the first source with ``idle_after``, where nobody would mark it."""
+    for part in parts:
+        for source in part.sources:
+            if source.idle_after_ms is not None:
+                raise TopologyError(
+                    f"source {source.name}: {where} makes no time markers, so idle_after would do nothing; {instead}"
+                )
 
 
 class _Flows:
@@ -119,9 +129,7 @@ class _Flows:
         closing, processors = 0, False
         for _ in range(len(self._parts) + 1):  # a loop of topics would go on for ever
             for part in self._parts:
-                first = {
-                    source.name: topics.get(topic, Waits()) for source in part.sources for topic in source.topics
-                }
+                first = {source.name: topics.get(topic, Waits()) for source in part.sources for topic in source.topics}
                 timed = {each.name for each in part.sources if self._is_timed(each, self._told)}
                 below = _reached(part, timed)
                 for name, sources in self._paths(part, first).items():

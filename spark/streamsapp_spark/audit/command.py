@@ -122,6 +122,7 @@ class _Audit(Command):
             (*plan.ranges, *of_globals),
             tuple(plan.internal),
             spark_partitions_of(stages),
+            times=plan.times,
             tasks=frozenset(map(str, plan.tasks)),
             snapshots=plan.snapshots,
             store=self._options.store,

@@ -17,6 +17,7 @@ from streamsapp.remote.bootstraps import BootstrapBegun, BootstrapDone, HistoryR
 from streamsapp.remote.manifest_chain import ManifestChain
 from streamsapp.remote.object_store import ObjectStore
 from streamsapp.remote.snapshot import Snapshot
+from streamsapp.serdes.offset_metadata import OffsetMetadata
 from streamsapp_spark.history.end_offsets import PartitionOffsets
 from streamsapp_spark.replay.stages import Stage, Stages
 from streamsapp_spark.replay.task_inputs import from_kafka
@@ -65,6 +66,8 @@ class AuditPlan:
     snapshots: dict[str, int] = field(default_factory=dict)
     ranges: list[HistoryRange] = field(default_factory=list)
     internal: list[HistoryRange] = field(default_factory=list)
+    #: The time of each input where its task's snapshot stands.
+    times: dict[TopicPartition, int] = field(default_factory=dict)
     #: The reason why tasks are not compared; a sentence each.
     faults: list[str] = field(default_factory=list)
     #: Facts that the reader of the result should know.
@@ -183,6 +186,10 @@ class AuditPlanner:
         return any(True for _ in from_kafka(HistoryRange(*partition, max(low, position), high), self._known.config))
 
     def _add_ranges(self, task_id: TaskId) -> None:
+        if task_id in self._snapshots:
+            for point in self._snapshots[task_id].inputs:
+                time = OffsetMetadata.decode(point.metadata).partition_time
+                self._plan.times[TopicPartition(point.topic, point.partition)] = time
         positions = self._positions(task_id)
         for partition in self._stages.layout.plans[task_id].inputs:
             self._note_lag(task_id, partition)

@@ -36,6 +36,7 @@ from streamsapp.remote.bootstraps import (
 from streamsapp.remote.object_store import ObjectStore
 from streamsapp.remote.snapshot import timestamp
 from streamsapp.runtime.application_layout import ApplicationLayout, fingerprint, plan_layout
+from streamsapp.tasks.stream_task import TaskPlan
 from streamsapp.topology.builder import Topology
 from streamsapp_spark.bootstrapping.outcome import Outcome
 from streamsapp_spark.bootstrapping.preconditions import INSTEAD, begin, has_gone_on, refuse_running, refuse_used
@@ -278,10 +279,21 @@ def internal_records(
     config: StreamsConfig, layout: ApplicationLayout, missing: Collection[str]
 ) -> dict[TopicPartition, int]:
     """Returns how many records there are in each internal partition; topics that are ``missing`` have none."""
-    internal = {each for plan in layout.plans.values() for each in plan.changelogs.values()}
+    internal = {
+        each
+        for plan in layout.plans.values()
+        for store, each in plan.changelogs.items()
+        if not _has_markers(plan, store)
+    }
     internal |= repartitioned(layout)
     bounds = PartitionOffsets(config, {each for each in internal if each.topic not in missing})
     return {each: high - bounds.lows[each] for each, high in bounds.highs.items()}
+
+
+def _has_markers(plan: TaskPlan, store: str) -> bool:
+    """Says whether a store has time markers of sources: they belong to the history, and are applied again."""
+    flow = plan.sub_topology.time
+    return flow is not None and bool(flow.idle_after_ms) and store == flow.store
 
 
 def commit_offsets(config: StreamsConfig, done: BootstrapDone) -> None:

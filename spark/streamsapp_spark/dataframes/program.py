@@ -23,6 +23,7 @@ from streamsapp.tasks.stream_task import TaskPlan
 from streamsapp.topology.async_calls import refuse_calls
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.nodes import SubTopology
+from streamsapp.topology.time_flow import refuse_idle_after
 from streamsapp_spark.history.stage_frames import spark_partitions_of
 from streamsapp_spark.programs.shipped import PickledProgram
 from streamsapp_spark.replay.stages import Stages
@@ -84,6 +85,9 @@ def bound_application(program: BoundProgram) -> BoundApplication:
     refuse_other_versions(program.versions)
     topology, config = program.program.load()
     refuse_calls(topology)
+    refuse_idle_after(
+        topology.sub_topologies(), "a run over DataFrames", "leave it out: history ends where the last record is"
+    )
     layout, _ = lay_out(topology, config, dict(program.partitions), _unbound)
     if topology.global_stores():
         names = ", ".join(sorted(each.store.name for each in topology.global_stores()))

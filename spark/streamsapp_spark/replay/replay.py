@@ -23,6 +23,7 @@ from streamsapp.tasks.assembly import TaskAssembly
 from streamsapp.tasks.record_queue import ProcessingControl
 from streamsapp.tasks.stream_task import ConsumedOffset, TaskPlan
 from streamsapp.tasks.task_context import over_history
+from streamsapp.tasks.time_markers import TimeMarker
 from streamsapp_spark.replay.task_inputs import InputBatches
 
 #: Records between two looks at how much there is to commit, and between two commits at most. Fixed numbers: what is
@@ -100,6 +101,13 @@ class Replay:
     def begin(self, inputs: Mapping[TopicPartition, InputBatches]) -> None:
         """Takes the inputs, which are not read yet."""
         self._inputs = dict(inputs)
+        for partition in self._plan.inputs.keys() - self._inputs.keys():
+            self._task.reached_end(partition)
+
+    def add_recorded(self, markers: Mapping[TopicPartition, Sequence[TimeMarker]]) -> None:
+        """Applies time markers where they were recorded, before anything is processed."""
+        for partition, recorded in markers.items():
+            self._task.add_recorded(partition, recorded)
 
     def add(self, partition: TopicPartition, records: Sequence[InputRecord]) -> None:
         """Appends records to a partition that is not among the inputs."""
@@ -178,6 +186,7 @@ class Replay:
                 records = next(self._inputs[partition], None)
                 if records is None:
                     del self._inputs[partition]
+                    self._task.reached_end(partition)
                 else:
                     self._task.add_records(partition, records)
         return self._task.buffered_records > 0

@@ -29,6 +29,7 @@ from streamsapp_spark.replay.global_stores import global_stores
 from streamsapp_spark.replay.job import Application, ReplayJob, application
 from streamsapp_spark.replay.loop import group_advances
 from streamsapp_spark.replay.pruning import without_external_sinks
+from streamsapp_spark.replay.recorded_markers import recorded_markers
 from streamsapp_spark.replay.replay import Advance, Replay
 from streamsapp_spark.replay.stage_rows import InputRows, OutputRows
 from streamsapp_spark.replay.task_inputs import InputBatches, from_kafka, from_rows
@@ -55,6 +56,8 @@ class Work:
     rows_only: bool = False
     #: The positions that the state stands at which tasks begin with: offset and metadata, as they were committed.
     starts: Mapping[TopicPartition, tuple[int, str]] = field(default_factory=dict)
+    #: The time that inputs had where the replay ends: later markers were made after that.
+    times: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 W = TypeVar("W", bound=Work)
@@ -114,12 +117,15 @@ class TaskRun:
     def replay(self, work: Work, shared: dict[str, KeyValueStoreImpl], *, results: bool) -> Replay:
         """Returns the task with the state that is in its directory; without ``results`` it sends the records that the
         next stage reads, and no others."""
-        plan, internal = self.plan, self.app.layout.repartition_topics
+        plan, internal, existing = self.plan, self.app.layout.repartition_topics, self.app.layout.existing
         if not results:
             needed = without_external_sinks(plan.sub_topology, lambda topic: plan.topic_name(topic) in internal)
             plan = replace(plan, sub_topology=needed)
         starts = {each: ConsumedOffset.committed(*work.starts[each]) for each in plan.inputs if each in work.starts}
-        return Replay(plan, self.config, self.directory, self.app.resources, shared, starts)
+        replay = Replay(plan, self.config, self.directory, self.app.resources, shared, starts)
+        if plan.sub_topology.time is not None and plan.changelogs[plan.sub_topology.time.store].topic in existing:
+            replay.add_recorded(recorded_markers(plan, self.config, work.times))
+        return replay
 
     def count(self, advance: Advance) -> None:
         """Counts the work of the task, and reports it."""

@@ -36,6 +36,7 @@ from streamsapp.runtime.micro_batches.lanes import DriverClaim
 from streamsapp.runtime.micro_batches.planning import MicroBatchPlanner, MicroBatchSize
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.description import TopologyDescription
+from streamsapp.topology.time_flow import refuse_idle_after
 from streamsapp_spark.programs.shipped import ShippedProgram
 from streamsapp_spark.session.driver_port import driver_host
 from streamsapp_spark.session.java_process import reason
@@ -62,6 +63,11 @@ class SparkEngine:
 
     def __init__(self, program: ShippedProgram, topology: Topology, config: StreamsConfig, setting: SparkSpec) -> None:
         """Takes in ``program`` topology and configuration as workers make them again."""
+        refuse_idle_after(
+            topology.sub_topologies(),
+            "engine: spark",
+            "let pods run the application (engine: threads), or leave idle_after out",
+        )
         self._program = program
         self._setting = setting
         self._topology = topology

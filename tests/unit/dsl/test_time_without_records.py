@@ -100,7 +100,9 @@ def test_a_record_behind_a_marker_is_late() -> None:
 def _joined(builder: StreamsBuilder, idle_right: int | None) -> None:
     left, right = source(builder, "left"), source(builder, "right", idle_right)
     windows = JoinWindows.of(10 * SECOND, 5 * SECOND)
-    joined = left.outer_join(right, lambda one, other: f"{one}+{other}", windows, StreamJoined("join", TEXT, TEXT, TEXT))
+    joined = left.outer_join(
+        right, lambda one, other: f"{one}+{other}", windows, StreamJoined("join", TEXT, TEXT, TEXT)
+    )
     joined.to("out", Produced(TEXT, TEXT))
 
 
