@@ -130,7 +130,7 @@ class Input:
     def __init__(
         self,
         *,
-        buffer: deque[InputRecord],
+        buffer: deque[Any],
         push: Push,
         deserialize_key: Callable[..., Any] | None,
         deserialize_value: Callable[..., Any] | None,
@@ -139,12 +139,14 @@ class Input:
         trusts_time: bool,
         extract: Callable[[InputRecord, Any, Any, int], int],
         on_error: Callable[[Exception, InputRecord], object],
+        apply: Callable[[native.TimeMarker], object] | None,
     ) -> None:
+        self.apply = apply
         self._buffer, self._trusts_time, self._extract, self._on_error = buffer, trusts_time, extract, on_error
         self._key, self._value = (deserialize_key, key_by_headers), (deserialize_value, value_by_headers)
         self.push = push
         self.partition_time = self.position = -1
-        self.head: tuple[InputRecord, Any, Any, int] | None = None
+        self.head: tuple[Any, Any, Any, int] | None = None
         self.is_offered = False
 
     @property
@@ -167,6 +169,9 @@ class Input:
     def read(self) -> None:
         """Makes the next record the head, unless it is dropped."""
         record = self._buffer.popleft()
+        if isinstance(record, native.TimeMarker):
+            self.head = record, None, None, record.timestamp
+            return
         try:
             key = self._made(self._key, record.key(), record)
             value = self._made(self._value, record.value(), record)
@@ -238,6 +243,13 @@ class Loop:
         assert input.head is not None
         (record, key, value, timestamp), input.head = input.head, None
         context = self._context
+        if isinstance(record, native.TimeMarker):
+            context.message = None
+            assert input.apply is not None
+            input.apply(record)
+            if context.stream_time >= due.next_due:
+                self._punctuate()
+            return
         behind = context.stream_time - timestamp
         self.late, self.most = self.late + max(behind, 0), max(self.most, behind)
         context.message = record

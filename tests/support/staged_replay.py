@@ -23,6 +23,7 @@ from streamsapp.runtime.application_layout import lay_out
 from streamsapp.runtime.global_stores.task import GlobalTask
 from streamsapp.state.engine.resources import StateResources
 from streamsapp.tasks.stream_task import TaskPlan
+from streamsapp.tasks.time_markers import TimeMarker
 from streamsapp_spark.history.stage_frames import spark_partitions_of
 from streamsapp_spark.replay.loop import group_advances
 from streamsapp_spark.replay.pruning import without_external_sinks
@@ -46,9 +47,12 @@ class Staged:
         directory: Path,
         *,
         results: bool = True,
+        markers: Mapping[TopicPartition, Sequence[TimeMarker]] | None = None,
     ) -> None:
-        """Without ``results`` what is written to topics that are not internal is left out."""
+        """Without ``results`` what is written to topics that are not internal is left out. ``markers`` are those that
+        were recorded."""
         self._results = results
+        self._markers = markers or {}
         self.config = config
         self.records = records
         self.layout, _ = lay_out(topology, config, partitions, str)
@@ -104,7 +108,9 @@ class Staged:
             internal = self.layout.repartition_topics
             needed = without_external_sinks(plan.sub_topology, lambda topic: plan.topic_name(topic) in internal)
             plan = replace(plan, sub_topology=needed)
-        return Replay(plan, self.config, self.directory / str(plan.id), self.resources, shared)
+        replay = Replay(plan, self.config, self.directory / str(plan.id), self.resources, shared)
+        replay.add_recorded({each: self._markers[each] for each in plan.inputs if each in self._markers})
+        return replay
 
     def _shuffled(
         self, group: tuple[TaskId, ...], destinations: Mapping[TopicPartition, tuple[int, int]]

@@ -64,7 +64,9 @@ class IdleInputs:
         """Look after the inputs of tasks."""
         for task in tasks:
             for queue, idle_after_ms in () if task.time is None else task.time.queues():
-                self._silences[queue.partition] = _Silence(task, queue, idle_after_ms / 1000)
+                known = self._silences.get(queue.partition)
+                if known is None or known.queue is not queue:
+                    self._silences[queue.partition] = _Silence(task, queue, idle_after_ms / 1000)
 
     def remove(self, partitions: Collection[TopicPartition]) -> None:
         """Leave them alone."""

@@ -268,6 +268,7 @@ class TopologyTestDriver(JavaNames):
             if node is None:
                 return None
             self._tasks[0].add_input(found, node)
+            self._idle.add(self._tasks)
         return found
 
     def _pipe(
