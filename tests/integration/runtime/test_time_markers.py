@@ -107,7 +107,9 @@ def _kill_after_a_marker(process: Process, instances: Instances, config: Streams
     process.kill()
 
 
-@pytest.mark.parametrize("repartitioned", [False, True], ids=["at_the_source", "behind_a_topic"])
+@pytest.mark.parametrize(
+    "repartitioned", [False, pytest.param(True, marks=pytest.mark.long)], ids=["at_the_source", "behind_a_topic"]
+)
 def test_a_process_that_is_killed_between_marker_and_commit_changes_no_result(
     instances: Instances, guarantee: str, repartitioned: bool
 ) -> None:
@@ -128,6 +130,7 @@ def test_a_process_that_is_killed_between_marker_and_commit_changes_no_result(
         if wipe:
             shutil.rmtree(config.state_dir, ignore_errors=True)
     process = instances.process("idle_windows", config, **arguments)
+    bursts.burst()
     eventually(lambda: process.assert_running() and bursts.all_told(bursts.sink))
     assert process.close() == 0
     killed = bursts.results(bursts.sink)

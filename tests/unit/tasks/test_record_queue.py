@@ -22,8 +22,9 @@ from streamsapp.record import InputRecord
 from streamsapp.tasks.lateness import LatenessFigures
 from streamsapp.tasks.partition_group import PartitionGroup
 from streamsapp.tasks.punctuation import Schedule
-from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue
+from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue, TimedQueue
 from streamsapp.tasks.task_context import TaskContext
+from streamsapp.tasks.time_markers import TimeMarker
 from streamsapp.testing import MockClock
 from task_parts import Recorder, config, handling, raw
 
@@ -365,3 +366,36 @@ def test_the_latest_time_there_is_can_be_extracted() -> None:
     it.run()
 
     assert it.received.timestamps == [(1 << 63) - 1]
+
+
+def test_a_time_marker_is_applied_between_the_records_around_it() -> None:
+    it, called = Queue(punctuate=lambda: called.append(it.context.stream_time)), []
+
+    def apply(queue: TimedQueue, what: Any, offset: int) -> None:
+        assert it.context.message is None
+        called.append((what, offset, it.received.pushed[-1][1], queue.position))
+        it.context.stream_time = 50
+
+    queue = TimedQueue(
+        MockClock(), apply, partition=TP, source="source", push=it.received, key=Serdes.string(), value=Serdes.long(),
+        extractor=fail_on_invalid_timestamp, failures=handling(it.context, config()),
+    )  # fmt: skip
+    group = PartitionGroup(0, it.context, lambda: called.append(it.context.stream_time))
+    group.add_queue(queue)
+    it.context.stream_time_punctuation.add(Schedule("source", 40, 100, lambda now: None))
+    queue.add([data_paths.fetched(native, numbered(0, 5))])
+    group.add_marker(queue, TimeMarker(1, 30, idle=False))
+    queue.add([data_paths.fetched(native, numbered(1, 6))])
+
+    assert group.run(it.control, 2) == 2
+    assert group.run(it.control, 2) == 1
+    assert called[:2] == [(TimeMarker(1, 30, idle=False), 1, 0, 1), 50]
+    assert [each[1] for each in it.received.pushed] == [0, 1]
+    assert (queue.position, it.group.queues[TP].partition_time) == (2, -1)
+
+
+def test_an_input_without_markers_refuses_one() -> None:
+    it = Queue()
+    it.queue._buffer.append(native.TimeMarker(timestamp=1, data=None))  # type: ignore[arg-type]
+    with pytest.raises((RuntimeError, AssertionError)):
+        it.run()
