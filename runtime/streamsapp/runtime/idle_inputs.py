@@ -135,5 +135,5 @@ class IdleInputs:
         )
 
     def _add(self, silence: _Silence, marker: TimeMarker) -> None:
-        silence.task.mark(silence.queue, marker)
+        silence.queue.add_marker(marker)
         self._on_marked(silence.task)

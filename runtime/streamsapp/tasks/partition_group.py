@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 
 from streamsapp import native
 from streamsapp.record import InputRecord, TopicIdentity, TopicPartition
-from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue, TimedQueue
+from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue
 from streamsapp.tasks.task_context import TaskContext
-from streamsapp.tasks.time_markers import TimeMarker
+from streamsapp.tasks.task_time import TaskTime
 
 #: ``max.task.idle.ms`` that never waits.
 NO_IDLING = -1
@@ -33,6 +33,8 @@ class PartitionGroup:
         self.first_times: dict[TopicPartition, int] = {}
         self._queues: list[RecordQueue] = []
         self._inputs: list[native.Input] = []
+        #: Moves time on where inputs are silent, if anything of the task goes by that.
+        self.time: TaskTime | None = None
         self._max_task_idle_ms = max_task_idle_ms
         self._context = context
         self._loop = native.Loop(inputs=self._inputs, context=context, punctuate=punctuate)
@@ -64,11 +66,15 @@ class PartitionGroup:
             self.first_times[partition] = records[0].timestamp()[1]
         queue.add(records)
 
-    def add_marker(self, queue: TimedQueue, marker: TimeMarker) -> None:
-        """Append a marker to a partition's buffer (polling thread)."""
-        if not queue and len(self._queues) > 1:
-            self._arrivals.append(queue)
-        queue.add_marker(marker)
+    def begin_anew(self, partition: TopicPartition, topic: TopicIdentity) -> None:
+        """An input goes on with another topic (polling thread). No thread holds the task."""
+        queue = self.queues[partition]
+        # Before the topic, which a commit looks at first: the offset is never that of one and the topic the other.
+        queue.position = None
+        queue.at_end = False
+        if self.time is not None:
+            self.time.begin_anew(partition, topic.id_bytes)
+        self.topics[partition] = topic
 
     def clear(self) -> None:
         """Drop all buffered records."""
@@ -99,6 +105,8 @@ class PartitionGroup:
         Stops early when ``control.stop`` is set. Raises what the exception handlers don't absorb; the record that
         failed is then not counted as processed, so that its offset is not committed.
         """
+        if self.time is not None:
+            self.time.restore()
         if len(self._queues) > 1:
             self._offer_heads()
         loop, context = self._loop, self._context

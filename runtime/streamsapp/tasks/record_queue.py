@@ -36,6 +36,9 @@ class ProcessingControl:
 class RecordQueue:
     """One partition's buffer, bound to the source node that reads it."""
 
+    #: Is called with a time marker when its turn comes; ``None``: there are none.
+    _apply: Callable[[native.TimeMarker], object] | None = None
+
     def __init__(
         self,
         partition: TopicPartition,
@@ -45,7 +48,6 @@ class RecordQueue:
         value: AnySerde,
         extractor: TimestampExtractor,
         failures: FailureHandling,
-        apply: Callable[[Any], object] | None = None,
     ) -> None:
         self.partition = partition
         self.source = source
@@ -63,7 +65,7 @@ class RecordQueue:
             trusts_time=extractor is fail_on_invalid_timestamp,
             extract=self._extract,
             on_error=self._fail,
-            apply=apply,
+            apply=self._apply,
         )
         self._record_bytes = _RECORD_OVERHEAD_BYTES
         #: The consumer reported the end of the partition and nothing was added since.
@@ -104,6 +106,10 @@ class RecordQueue:
 
     def _append(self, records: Sequence[InputRecord]) -> None:
         self._buffer.extend(records)
+
+    def reach_end(self, end: int | None) -> None:
+        """The partition has no more records; the next one has this offset, or a later one (polling thread)."""
+        self.at_end = True
 
     def clear(self) -> None:
         """Drop the buffered records."""
@@ -149,7 +155,8 @@ class TimedQueue(RecordQueue):
     def __init__(self, clock: Clock, apply: Callable[[TimedQueue, TimeMarker | ToldTime, int], None], **queue: Any):
         """``apply`` is called on the processing thread with a marker, or what a record at this offset has told."""
         self._clock = clock
-        super().__init__(**queue, apply=lambda marker: apply(self, *marker.data))
+        self._apply = lambda marker: apply(self, *marker.data)
+        super().__init__(**queue)
         #: Recorded markers that are still to be applied, in order.
         self.recorded: deque[TimeMarker] = deque()
         #: Says whether records may tell the time, as those of repartition topics do.
@@ -205,17 +212,14 @@ class TimedQueue(RecordQueue):
         """Append a marker behind all records that were added (polling thread)."""
         self._buffer.append(_marked(marker, marker.offset))
 
-    def reach_recorded(self) -> bool:
-        """Append the recorded markers that stand behind the last record; returns whether there are any: the end of the
-        partition is reached."""
-        return self._add_recorded(self.place)
+    def reach_end(self, end: int | None) -> None:
+        super().reach_end(end)
+        self.end = end
+        self._add_recorded(self.place)  # those that stand behind the last record
 
-    def _add_recorded(self, offset: int) -> bool:
-        added = False
+    def _add_recorded(self, offset: int) -> None:
         while self.recorded and self.recorded[0].offset <= offset:
             self.add_marker(self.recorded.popleft())
-            added = True
-        return added
 
 
 def _marked(what: TimeMarker | ToldTime, offset: int) -> Any:

@@ -29,8 +29,7 @@ from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue, TimedQ
 from streamsapp.tasks.restored_records import RestoredRecords
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.task_context import TaskContext
-from streamsapp.tasks.task_time import TaskTime, task_count
-from streamsapp.tasks.time_markers import TimeMarker
+from streamsapp.tasks.task_time import TaskTime
 from streamsapp.tasks.tracing import tracing_of
 from streamsapp.tasks.wiring import WiredTopology, Wires, Wiring, wire
 from streamsapp.topology.nodes import SinkNode, SourceNode, SubTopology
@@ -155,8 +154,6 @@ class StreamTask:
         self._wire_up(WiredTopology())
         self._group = self._new_group()
         self._committed: dict[TopicPartition, int] = {}
-        #: Moves time on where inputs are silent; ``None`` if nothing of the sub-topology goes by that.
-        self.time: TaskTime | None = None
 
     @cached_property
     def id(self) -> TaskId:
@@ -208,7 +205,7 @@ class StreamTask:
         self._wire_up(wire(self.plan.sub_topology, wires))
         self._group = self._new_group()
         if (flow := self.plan.sub_topology.time) is not None:
-            self.time = TaskTime(flow, self.context, self.stores.stores[flow.store], self, wires.emit)
+            self._group.time = TaskTime(flow, self.context, self.stores.stores[flow.store], self._wired, wires.emit)
         for partition, node in self.plan.inputs.items():
             self.add_input(partition, node)
         self._group.topics = {each: self.topics.get(each.topic, UNKNOWN_TOPIC) for each in self.plan.inputs}
@@ -220,8 +217,13 @@ class StreamTask:
             if consumed.in_group:
                 self._committed[partition] = consumed.offset
         if self.time is not None:
-            self._begin_time(self.time)
+            self.time.begin(self._group.queues.values(), self._group.topics, self.plan)
         self.transition(TaskState.RUNNING)
+
+    @property
+    def time(self) -> TaskTime | None:
+        """Moves time on where inputs are silent; ``None`` if nothing of the sub-topology goes by that."""
+        return self._group.time
 
     @property
     def initialized(self) -> bool:
@@ -262,18 +264,6 @@ class StreamTask:
         if isinstance(queue, TimedQueue) and self.time is not None and self.state is TaskState.RUNNING:
             self.time.add_input(queue)  # others are, once their positions are known
 
-    def _begin_time(self, time: TaskTime) -> None:
-        """The inputs stand at their positions: add them, and the topics that are told the time."""
-        plan = self.plan
-        for queue in self._group.queues.values():
-            assert isinstance(queue, TimedQueue)
-            queue.topic_id = self.input_topic(queue.partition).id_bytes
-            time.add_input(queue)
-        for topic in time.flow.topics:
-            full_name = plan.topic_name(topic)
-            time.add_topic(topic, full_name, plan.partition_count(full_name))
-        time.begin(task_count({each.topic for each in plan.inputs}, plan.partition_count))
-
     def _new_group(self) -> PartitionGroup:
         return PartitionGroup(self._config.max_task_idle_ms, self.context, self._punctuate_stream_time)
 
@@ -287,23 +277,8 @@ class StreamTask:
             ahead.add(records, lambda: queue.position)
 
     def reached_end(self, partition: TopicPartition, end: int | None = None) -> None:
-        """The consumer has delivered everything the broker has of a partition, whose next record has the offset ``end``
-        or a later one (polling thread)."""
-        queue = self._group.queues[partition]
-        queue.at_end = True
-        if isinstance(queue, TimedQueue):
-            queue.end = end
-            queue.reach_recorded()
-
-    def mark(self, queue: TimedQueue, marker: TimeMarker) -> None:
-        """An input is silent: time moves on to that of the marker (polling thread)."""
-        self._group.add_marker(queue, marker)
-
-    def add_recorded(self, partition: TopicPartition, markers: Sequence[TimeMarker]) -> None:
-        """Apply markers that were recorded elsewhere at their places, before the first record is added."""
-        queue = self._group.queues[partition]
-        if isinstance(queue, TimedQueue) and self.time is not None:
-            self.time.add_recorded(queue, markers)
+        """The broker has no more of a partition; the next record has the offset ``end``, or later (polling thread)."""
+        self._group.queues[partition].reach_end(end)
 
     def begin_at(self, partition: TopicPartition, offset: int) -> None:
         """An input that begins at its end has no records before this offset for the task, nor has any been delivered
@@ -314,13 +289,7 @@ class StreamTask:
     def begin_anew(self, partition: TopicPartition, topic: TopicIdentity) -> None:
         """An input whose records are all processed goes on with another topic (polling thread). No thread holds the
         task."""
-        queue = self._group.queues[partition]
-        # Before the topic, which a commit looks at first: the offset is never that of one and the topic the other.
-        queue.position = None
-        queue.at_end = False
-        if self.time is not None:
-            self.time.begin_anew(partition, topic.id_bytes)
-        self._group.topics[partition] = topic
+        self._group.begin_anew(partition, topic)
         self._committed.pop(partition, None)
 
     def input_topic(self, partition: TopicPartition) -> TopicIdentity:
@@ -359,8 +328,6 @@ class StreamTask:
         self.touched = True
         probed = self.probes.for_records()
         self._go_through(probed)
-        if self.time is not None:
-            self.time.restore()
         if probed is not None:
             limit = min(limit, self.probes.at_once)
         lateness = self.context.lateness
@@ -446,19 +413,6 @@ class StreamTask:
         of = f", of one of the records {', '.join(read)}" if read else ""
         return f"in a result held for the commit{of}"
 
-    def advance(self, times: Mapping[str, int]) -> None:
-        """Move the time of nodes on without a record."""
-        for name in self._wired.timed:
-            if (now := times.get(name)) is not None:
-                self.send_held()
-                self.context.timestamp = now
-                self._wired.advance(name, now)
-
-    def send_held(self) -> None:
-        """Emit what operators hold back for the commit: it belongs to a time that has passed."""
-        while self._wired.emit_held(sys.maxsize):
-            pass
-
     def emit_all_held(self) -> None:
         """Emit every result that operators hold back: the epoch ends."""
         # More than once: results that came while others were emitted in slices follow those.
@@ -503,16 +457,15 @@ class StreamTask:
         ``None`` when nothing happened since the last commit. Constant time: processing stands still meanwhile.
         """
         self.touched = False
+        moved = frozenset() if self.time is None else self.time.take_moved()
         metadata = self.context.processor_metadata.to_commit()
         offsets = {
             partition: ConsumedOffset(position, queue.partition_time, metadata, topic)
             for partition, queue in self._group.queues.items()
             if (topic := self.input_topic(partition)) is not None
             and (position := queue.position) is not None
-            and (position != self._committed.get(partition) or self._has_moved(partition))
+            and (position != self._committed.get(partition) or partition in moved)
         }
-        if self.time is not None:
-            self.time.moved.clear()
         frozen = self.stores.freeze()
         self.context.commit_requested = False
         adopted = {each: at.offset for each, at in self.start_offsets.items() if not at.in_group}
@@ -520,9 +473,6 @@ class StreamTask:
             return None
         self._committed.update({partition: consumed.offset for partition, consumed in offsets.items()})
         return TaskEpoch(self, offsets, frozen)
-
-    def _has_moved(self, partition: TopicPartition) -> bool:
-        return self.time is not None and partition in self.time.moved
 
     def restored_records(self, store: str) -> RestoredRecords | None:
         """Reads the records that restore a store, if they are those of a source topic."""

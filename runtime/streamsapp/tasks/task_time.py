@@ -13,10 +13,10 @@ from typing import NamedTuple, Protocol
 
 from streamsapp.outgoing import OutputRecord
 from streamsapp.processor.operator import Tally
-from streamsapp.record import TopicPartition
+from streamsapp.record import UNKNOWN_TOPIC, TopicIdentity, TopicPartition
 from streamsapp.serdes.windowed import MAX_TIMESTAMP
 from streamsapp.tasks.punctuation import Schedule
-from streamsapp.tasks.record_queue import TimedQueue
+from streamsapp.tasks.record_queue import RecordQueue, TimedQueue
 from streamsapp.tasks.task_context import TaskContext
 from streamsapp.tasks.time_markers import NO_TIME, ByteStore, MarkerLog, TimeMarker, ToldTime, time_header
 from streamsapp.topology.time_flow import TimeFlow
@@ -37,12 +37,22 @@ _UNKNOWN = InputTime(NO_TIME, idle=False)
 class TimedNodes(Protocol):
     """The operators of a task, as far as they have a time of their own."""
 
-    def advance(self, times: Mapping[str, int]) -> None:
-        """Move these nodes on to these times, parents first, with what operators above them held for the commit sent
-        before."""
+    def advance(self, times: Mapping[str, int], context: TaskContext) -> None:
+        """Move these nodes on to these times."""
 
     def send_held(self) -> None:
         """Send all that is held for the commit."""
+
+
+class TaskInputs(Protocol):
+    """The plan of a task, as far as its time goes by it."""
+
+    @property
+    def inputs(self) -> Mapping[TopicPartition, object]: ...
+    @property
+    def topic_name(self) -> Callable[[str], str]: ...
+    @property
+    def partition_count(self) -> Callable[[str], int]: ...
 
 
 class TaskTime:
@@ -62,12 +72,11 @@ class TaskTime:
         self._nodes = nodes
         self._emit = emit
         self._queues: dict[str, list[TimedQueue]] = {}
-        #: Topics below by full name, with their partitions, and how many tasks write them.
+        #: Topics below: full name and partitions; and how many tasks write them.
         self._topics: dict[str, tuple[str, int]] = {}
         self._tasks = 1
         self._last_told: dict[str, InputTime] = {}
-        #: Inputs whose time has changed since the last commit, without a record perhaps.
-        self.moved: set[TopicPartition] = set()
+        self._moved: set[TopicPartition] = set()
         self._markers: dict[str, Tally] = {}
         #: The time of nodes when the task was initialised, which they are moved on to before the first record.
         self._restored = True
@@ -88,17 +97,29 @@ class TaskTime:
             if last is not None and last.idle and last.time == queue.partition_time:
                 queue.idle_at = last.offset
 
-    def add_topic(self, topic: str, full_name: str, partitions: int) -> None:
-        """Tell the time to a repartition topic."""
-        self._topics[topic] = full_name, partitions
-
-    def begin(self, tasks: int) -> None:
-        """All inputs and topics are added; there are so many ``tasks`` of the sub-topology."""
-        self._tasks = tasks
+    def begin(
+        self, queues: Iterable[RecordQueue], topics: Mapping[TopicPartition, TopicIdentity], plan: TaskInputs
+    ) -> None:
+        """All inputs stand at their positions, in these topics."""
+        for queue in queues:
+            assert isinstance(queue, TimedQueue)
+            queue.topic_id = topics.get(queue.partition, UNKNOWN_TOPIC).id_bytes
+            self.add_input(queue)
+        self._tasks = max((plan.partition_count(each.topic) for each in plan.inputs), default=1)
+        for topic in self.flow.topics:
+            full_name = plan.topic_name(topic)
+            self._topics[topic] = full_name, plan.partition_count(full_name)
         if self._topics:
             every, now = self.flow.interval_ms, self._context.stream_time
             first = (max(now, 0) // every + 1) * every  # the same steps after a restart
             self._context.stream_time_punctuation.add(Schedule(next(iter(self._queues)), first, every, self._tell_step))
+
+    def take_moved(self) -> frozenset[TopicPartition]:
+        """Returns the inputs whose time markers have moved since the last call: a commit has it, also without a
+        record."""
+        moved = frozenset(self._moved)
+        self._moved.clear()
+        return moved
 
     # ---- markers -----------------------------------------------------------------------------------------------
 
@@ -106,7 +127,7 @@ class TaskTime:
         """It is the turn of a marker, or of what a task upstream has told in the record with this offset."""
         self.restore()
         self._markers[queue.source].value += 1
-        self.moved.add(queue.partition)
+        self._moved.add(queue.partition)
         topic = queue.partition.topic
         if isinstance(what, ToldTime):
             queue.position = offset + 1
@@ -165,7 +186,7 @@ class TaskTime:
             if not sources.isdisjoint(above) and (now := self._at(above).time) >= 0:
                 times[name] = now
         self._context.message = None
-        self._nodes.advance(times)
+        self._nodes.advance(times, self._context)
 
     # ---- times -------------------------------------------------------------------------------------------------
 
@@ -224,16 +245,6 @@ class TaskTime:
                 for queue in queues:
                     yield queue, idle_after_ms
 
-    @property
-    def tells(self) -> bool:
-        """True if there are tasks below that are told the time."""
-        return bool(self._topics)
-
-    @property
-    def latest(self) -> int:
-        """The highest time that an input has reached."""
-        return max((queue.partition_time for queues in self._queues.values() for queue in queues), default=NO_TIME)
-
 
 def _least(times: Iterable[InputTime]) -> InputTime:
     """The least time of inputs that are not idle. If all are, nothing waits: the highest."""
@@ -242,8 +253,3 @@ def _least(times: Iterable[InputTime]) -> InputTime:
     if running:
         return InputTime(min(running), idle=False)
     return InputTime(max((each.time for each in times), default=NO_TIME), idle=True)
-
-
-def task_count(inputs: Iterable[str], partition_count: Callable[[str], int]) -> int:
-    """The number of tasks of a sub-topology that reads these topics."""
-    return max(map(partition_count, inputs), default=1)

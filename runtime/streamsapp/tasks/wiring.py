@@ -7,6 +7,7 @@ made of the same operators, processors, stores and sinks, so that records may ta
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -121,9 +122,19 @@ class WiredTopology:
         """The operators that have a time of their own."""
         return {name: each for name, each in self.operators.items() if type(each).advance is not Operator.advance}
 
-    def advance(self, name: str, now: int) -> None:
-        """Move the time of one of them on."""
-        self.timed[name].advance(self._bindings[name], now)
+    def advance(self, times: Mapping[str, int], context: TaskContext) -> None:
+        """Move these nodes on to these times, parents first. What operators above them hold for the commit is sent
+        before: it belongs to a time that has passed."""
+        for name, operator in self.timed.items():
+            if (now := times.get(name)) is not None:
+                self.send_held()
+                context.timestamp = now
+                operator.advance(self._bindings[name], now)
+
+    def send_held(self) -> None:
+        """Send all that is held for the commit."""
+        while self.emit_held(sys.maxsize):
+            pass
 
     @cached_property
     def calling(self) -> dict[str, Operator]:

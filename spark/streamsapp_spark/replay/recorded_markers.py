@@ -13,7 +13,6 @@ from streamsapp.record import UNKNOWN_TOPIC, TopicPartition
 from streamsapp.remote.bootstraps import HistoryRange
 from streamsapp.tasks.stream_task import TaskPlan
 from streamsapp.tasks.time_markers import TimeMarker, read_marker
-from streamsapp_spark.history.end_offsets import PartitionOffsets
 from streamsapp_spark.replay.task_inputs import from_kafka
 
 
@@ -24,9 +23,16 @@ def recorded_markers(
     flow = plan.sub_topology.time
     if flow is None or not flow.idle_after_ms or flow.store not in plan.changelogs:
         return {}
-    entries = _entries(plan.changelogs[flow.store], config)
     marked = [each for each, node in plan.inputs.items() if node.name in flow.idle_after_ms]
-    ids = _topic_ids({each.topic for each in marked}, config)
+    topics = {each.topic for each in marked}
+    changelog = plan.changelogs[flow.store]
+    consumer = PartitionConsumer(client_properties.restore_consumer(config))
+    try:
+        found_topics, bounds = consumer.topics(topics), consumer.watermarks(changelog, cached=False)
+    finally:
+        consumer.close()
+    ids = {name: found_topics.get(name, UNKNOWN_TOPIC).id_bytes for name in topics}
+    entries = {} if bounds is None else _entries(HistoryRange(*changelog, *bounds), config)
     found: dict[TopicPartition, list[TimeMarker]] = {}
     for partition in marked:
         read = (read_marker(partition.topic, key, data, ids[partition.topic]) for key, data in entries.items())
@@ -35,21 +41,10 @@ def recorded_markers(
     return found
 
 
-def _entries(changelog: TopicPartition, config: StreamsConfig) -> dict[bytes, bytes | None]:
-    bounds = PartitionOffsets(config, {changelog})
-    of = HistoryRange(*changelog, bounds.lows[changelog], bounds.highs[changelog])
+def _entries(of: HistoryRange, config: StreamsConfig) -> dict[bytes, bytes | None]:
     return {
         key: record.value()
         for records in from_kafka(of, config)
         for record in records
         if (key := record.key()) is not None
     }
-
-
-def _topic_ids(names: set[str], config: StreamsConfig) -> dict[str, bytes]:
-    consumer = PartitionConsumer(client_properties.restore_consumer(config))
-    try:
-        topics = consumer.topics(names)
-    finally:
-        consumer.close()
-    return {name: topics.get(name, UNKNOWN_TOPIC).id_bytes for name in names}

@@ -20,7 +20,7 @@ from streamsapp.state.engine.resources import StateResources
 from streamsapp.state.kinds.key_value import KeyValueStoreImpl
 from streamsapp.state.managed_store import FrozenEpoch
 from streamsapp.tasks.assembly import TaskAssembly
-from streamsapp.tasks.record_queue import ProcessingControl
+from streamsapp.tasks.record_queue import ProcessingControl, TimedQueue
 from streamsapp.tasks.stream_task import ConsumedOffset, TaskPlan
 from streamsapp.tasks.task_context import over_history
 from streamsapp.tasks.time_markers import TimeMarker
@@ -107,7 +107,9 @@ class Replay:
     def add_recorded(self, markers: Mapping[TopicPartition, Sequence[TimeMarker]]) -> None:
         """Applies time markers where they were recorded, before anything is processed."""
         for partition, recorded in markers.items():
-            self._task.add_recorded(partition, recorded)
+            queue = self._task.queues[partition]
+            if self._task.time is not None and isinstance(queue, TimedQueue):
+                self._task.time.add_recorded(queue, recorded)
 
     def add(self, partition: TopicPartition, records: Sequence[InputRecord]) -> None:
         """Appends records to a partition that is not among the inputs."""

@@ -151,7 +151,8 @@ def test_an_input_that_is_not_read_to_its_end_is_not_silent(silent: Input) -> No
 def test_a_recorded_marker_is_applied_at_its_place_and_none_is_decided_anew(tmp_path: Path) -> None:
     made = Input(tmp_path, {IN: ConsumedOffset(1, 50_000)})
     try:
-        made.task.add_recorded(IN, [TimeMarker(2, 64_000, idle=False), TimeMarker(1, 60_000, idle=False)])
+        assert made.task.time is not None
+        made.task.time.add_recorded(made.queue, [TimeMarker(2, 64_000, idle=False), TimeMarker(1, 60_000, idle=False)])
         records = [fed_record("in", 0, at, b"k", b"v", 61_000, None) for at in (1, 2)]
         made.task.add_records(IN, records)
         seen = []

@@ -384,7 +384,7 @@ def test_a_time_marker_is_applied_between_the_records_around_it() -> None:
     group.add_queue(queue)
     it.context.stream_time_punctuation.add(Schedule("source", 40, 100, lambda now: None))
     queue.add([data_paths.fetched(native, numbered(0, 5))])
-    group.add_marker(queue, TimeMarker(1, 30, idle=False))
+    queue.add_marker(TimeMarker(1, 30, idle=False))
     queue.add([data_paths.fetched(native, numbered(1, 6))])
 
     assert group.run(it.control, 2) == 2
