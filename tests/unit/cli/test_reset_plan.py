@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
+from streamsapp import Consumed, Materialized, StreamsBuilder
 from streamsapp.cli.reset_plan import (
     InputOffsets,
     ResetPlan,
@@ -15,6 +16,7 @@ from streamsapp.cli.reset_plan import (
     internal_topics,
     new_offset,
 )
+from streamsapp.cli.topology_topics import topics_of
 from streamsapp.errors import ManifestError
 from streamsapp.record import TopicPartition
 
@@ -85,6 +87,18 @@ def test_the_plan_reads_in_the_order_in_which_it_is_carried_out() -> None:
     ]
 
 
+def test_time_markers_are_kept_and_the_plan_says_how_to_delete_them() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", Consumed("visits", idle_after=1000)).group_by_key().count(Materialized("counts"))
+    topics = topics_of(builder.build(), "orders")
+    assert topics.time_markers == {"orders-visits-time-markers-changelog"} < topics.internal
+    plan = ResetPlan("orders", (), {}, None, kept=tuple(topics.time_markers))
+    (line,) = plan.lines()
+    assert line.startswith(
+        "keep time markers orders-visits-time-markers-changelog (delete them with --internal-topics "
+    )
+
+
 def test_snapshots_go_before_what_could_come_back_from_them() -> None:
     snapshots = SnapshotsToDelete("s3://bucket/prefix/orders", ("orders/0_0/manifests/1", "orders/0_1/files/x"), 2)
     plan = ResetPlan("orders", ("orders-counts-changelog",), {}, None, snapshots)
@@ -114,6 +128,7 @@ def test_programs_are_told_the_whole_plan() -> None:
         ],
         "stateDir": "/state/orders",
         "leftAlone": ["orders-x-changelog"],
+        "kept": [],
     }
     empty = ResetPlan("orders", (), {}, None).as_data()
     assert (empty["snapshots"], empty["stateDir"], empty["offsets"]) == (None, None, [])

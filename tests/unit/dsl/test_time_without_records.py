@@ -27,6 +27,7 @@ from streamsapp.errors import TopologyError
 from streamsapp.processor.api import Processor, ProcessorContext
 from streamsapp.record import Record
 from streamsapp.testing import TopologyTestDriver
+from streamsapp.topology.time_flow import refuse_idle_after
 
 TEXT, LONG = Serdes.string(), Serdes.long()
 SECOND, MINUTE = 1_000, 60_000
@@ -267,3 +268,10 @@ def test_calls_of_coroutines_are_refused_below_it() -> None:
     source(builder).map_async(call).to("out")
     with pytest.raises(TopologyError, match="map_async cannot be below a source with idle_after"):
         builder.build().sub_topologies()
+
+
+def test_it_is_refused_by_name_where_nobody_makes_markers() -> None:
+    builder = StreamsBuilder()
+    source(builder).to("out")
+    with pytest.raises(TopologyError, match="source in-source: engine: spark makes no time markers.*; leave it out"):
+        refuse_idle_after(builder.build().sub_topologies(), "engine: spark", "leave it out")
