@@ -273,5 +273,5 @@ def test_calls_of_coroutines_are_refused_below_it() -> None:
 def test_it_is_refused_by_name_where_nobody_makes_markers() -> None:
     builder = StreamsBuilder()
     source(builder).to("out")
-    with pytest.raises(TopologyError, match="source in-source: engine: spark makes no time markers.*; leave it out"):
+    with pytest.raises(TopologyError, match=r"source in-source: engine: spark makes no time markers.*; leave it out"):
         refuse_idle_after(builder.build().sub_topologies(), "engine: spark", "leave it out")
