@@ -82,7 +82,7 @@ def test_without_idle_after_no_time_passes() -> None:
     with TopologyTestDriver(builder.build()) as driver:
         driver.create_input_topic("in", TEXT, TEXT).pipe_input("a", "x", 30 * SECOND)
         driver.advance_wall_clock_time(10 * MINUTE)
-        assert driver.create_output_topic("out", TEXT, LONG).is_empty
+        assert driver.create_output_topic("out", TEXT, LONG).is_empty()
 
 
 def test_a_record_behind_a_marker_is_late() -> None:
@@ -116,7 +116,7 @@ def test_an_outer_join_gives_up_a_record_once_both_sides_are_silent() -> None:
         left.pipe_input("k", "l", 100 * SECOND)
         right.pipe_input("other", "r", 100 * SECOND)
         driver.advance_wall_clock_time(12 * SECOND)
-        assert out.is_empty
+        assert out.is_empty()
         driver.advance_wall_clock_time(8 * SECOND)
         assert sorted(out.read_values()) == ["None+r", "l+None"]
 
@@ -141,7 +141,7 @@ def test_a_side_without_idle_after_holds_the_time_where_it_meets_the_other() -> 
         left.pipe_input("k", "l", 100 * SECOND)
         right.pipe_input("other", "r", 100 * SECOND)
         driver.advance_wall_clock_time(10 * MINUTE)
-        assert driver.create_output_topic("out", TEXT, TEXT).is_empty
+        assert driver.create_output_topic("out", TEXT, TEXT).is_empty()
 
 
 def _behind_a_topic(builder: StreamsBuilder) -> None:
@@ -174,7 +174,7 @@ def test_a_running_partition_holds_the_time_of_the_tasks_behind_all_of_them() ->
         driver.advance_wall_clock_time(9 * SECOND)
         topic.pipe_input("a", "z", 34 * SECOND, partition=1)
         driver.advance_wall_clock_time(9 * SECOND)
-        assert out.is_empty  # although partition 0 has been silent for 36 seconds
+        assert out.is_empty()  # although partition 0 has been silent for 36 seconds
         driver.advance_wall_clock_time(18 * SECOND)
         assert sorted((it.key, it.value) for it in out.read_records()) == [("x", 1), ("y", 1), ("z", 3)]
 
