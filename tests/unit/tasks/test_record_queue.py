@@ -369,7 +369,8 @@ def test_the_latest_time_there_is_can_be_extracted() -> None:
 
 
 def test_a_time_marker_is_applied_between_the_records_around_it() -> None:
-    it, called = Queue(punctuate=lambda: called.append(it.context.stream_time)), []
+    it = Queue()
+    called: list[Any] = []
 
     def apply(queue: TimedQueue, what: Any, offset: int) -> None:
         assert it.context.message is None

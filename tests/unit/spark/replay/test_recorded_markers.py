@@ -67,7 +67,8 @@ def joined(builder: StreamsBuilder) -> None:
 
 def live(topology: Any, seed: int) -> tuple[dict[TopicPartition, list[RawRecord]], Any, Any]:
     """Bursts with silences in between: the input, its markers, and the results."""
-    random, records = Random(seed), {}
+    random = Random(seed)
+    records: dict[TopicPartition, list[RawRecord]] = {}
     topics = sorted({topic for part in topology.sub_topologies() for each in part.sources for topic in each.topics})
     topics = [each for each in topics if not each.endswith("-repartition")]
     with TopologyTestDriver(topology, CONFIG, partitions=2) as driver:
