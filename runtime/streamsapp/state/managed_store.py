@@ -35,10 +35,11 @@ class ManagedStore:
         builder: StoreBuilder,
         serdes: tuple[AnySerde, AnySerde],
         resources: StateResources,
-        context_timestamp: Callable[[], int],
+        times: tuple[Callable[[], int], Callable[[], int]],
         readers: Readers,
     ) -> None:
-        """Takes serdes that are bound to the store's changelog."""
+        """Takes serdes that are bound to the store's changelog, and the functions that return the timestamp of the
+        record in process and the stream time."""
         kind, (key_serde, value_serde) = builder.type, serdes
         self.builder = builder
         self.format = kind.format(value_serde)
@@ -53,7 +54,7 @@ class ManagedStore:
             start_at=self.layout.start_at,
         )
         self._parts = StoreParts(
-            builder.name, key_serde, value_serde, self.format, self.layout, self.layers, context_timestamp
+            builder.name, key_serde, value_serde, self.format, self.layout, self.layers, *times
         )
         #: As operators and users get it.
         self.facade: Any = kind.facade(self._parts)

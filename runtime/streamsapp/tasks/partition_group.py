@@ -71,6 +71,12 @@ class PartitionGroup:
         self._arrivals.clear()
         self._idle_until_ms.clear()
 
+    @property
+    def put_off(self) -> TopicPartition | None:
+        """The input whose next record has moved the stream time, and waits; ``None`` if there is none."""
+        waiting = self._loop.put_off
+        return None if waiting is None else next(each.partition for each in self._queues if each.input is waiting)
+
     def wait_ms(self, now_ms: int) -> int | None:
         """The milliseconds that the task has to wait before it may process; ``None``: until more input arrives."""
         empty = [queue for queue in self._queues if not queue]
@@ -90,13 +96,16 @@ class PartitionGroup:
         the one whose turn it is has no record left: whether to go on without it is decided anew, by ``wait_ms``.
 
         Stops early when ``control.stop`` is set. Raises what the exception handlers don't absorb; the record that
-        failed is then not counted as processed, so that its offset is not committed.
+        failed is then not counted as processed, so that its offset is not committed. A record that moves the stream
+        time to where entries of stores are over is put off: they are to be deleted before the next call.
         """
         if len(self._queues) > 1:
             self._offer_heads()
         loop, context = self._loop, self._context
         try:
-            return loop.run(control=control, due=context.stream_time_punctuation, limit=limit)
+            return loop.run(
+                control=control, due=context.stream_time_punctuation, expiry=context.expiry, limit=limit
+            )
         finally:
             context.lateness.observe(loop.late, loop.most)
 

@@ -202,6 +202,7 @@ class StreamTask:
             self.context.stream_time = max(self.context.stream_time, consumed.partition_time)
             self.context.processor_metadata.start(consumed.processor_metadata)
         self._wire_up(wire(self.plan.sub_topology, wires))
+        self.context.expiry.begin(self.stores.stores, self._wired.tables)
         self._group = self._new_group()
         for partition, node in self.plan.inputs.items():
             self.add_input(partition, node)
@@ -313,10 +314,13 @@ class StreamTask:
     def wait_ms(self, now_ms: int) -> int | None:
         """Milliseconds until the task may process, 0 for now, ``None`` until more input arrives (KIP-695)
         or calls are answered."""
-        return None if self.context.execution.calls.full else self._group.wait_ms(now_ms)
+        if self.context.execution.calls.full:
+            return None
+        return 0 if self.is_expiring else self._group.wait_ms(now_ms)
 
     def process(self, control: ProcessingControl, limit: int) -> int:
-        """Process up to ``limit`` buffered records; returns how many were taken."""
+        """Process up to ``limit`` buffered records; returns how many were taken. Entries of stores that are over are
+        deleted first, up to as many: there may be more, and no record was taken."""
         self.touched = True
         probed = self.probes.for_records()
         self._go_through(probed)
@@ -324,13 +328,29 @@ class StreamTask:
             limit = min(limit, self.probes.at_once)
         lateness = self.context.lateness
         lateness.begin_batch(self.context.clock.now_ms())
-        taken = self._group.run(control, limit)
+        taken = self._run(control, limit)
         self.processed_records += taken
         self.context.record_errors.warnings.taken += taken
         if probed is not None:
             self.probes.took(taken)
         lateness.count(taken)
         return taken
+
+    def _run(self, control: ProcessingControl, limit: int) -> int:
+        expiry, taken, room = self.context.expiry, 0, limit
+        while True:
+            if self.is_expiring:
+                room -= expiry.sweep(self.context.stream_time, control, room, self._fire)
+                if self.is_expiring:
+                    return taken
+            taken += self._group.run(control, max(1, min(room, limit - taken)))
+            if taken >= limit or not self.is_expiring:
+                return taken
+
+    @property
+    def is_expiring(self) -> bool:
+        """Says whether entries of stores may be over that are not deleted yet. No record is processed before."""
+        return self.context.stream_time >= self.context.expiry.next_due
 
     def _go_through(self, probed: Wiring | None) -> None:
         """Switch to the wiring with probes, or to the plain one. Called between two batches, so that a record goes one
@@ -346,7 +366,9 @@ class StreamTask:
         """Fire the callbacks that wait for no record: by wall clock, and by a stream time that was reached before they
         were scheduled, in ``init`` or by the wall clock."""
         self.punctuate_wall_clock()
-        if self.context.stream_time >= self.context.stream_time_punctuation.next_due:
+        is_due = self.context.stream_time >= self.context.stream_time_punctuation.next_due
+        # A record that has moved the time, and is put off, comes before its callbacks.
+        if is_due and self._group.put_off is None:
             self.touched = True
             self._go_through(self.probes.for_results())
             self._punctuate_stream_time()
@@ -449,13 +471,15 @@ class StreamTask:
         ``None`` when nothing happened since the last commit. Constant time: processing stands still meanwhile.
         """
         self.touched = False
+        put_off = self._group.put_off
         metadata = self.context.processor_metadata.to_commit()
         offsets = {
             partition: ConsumedOffset(position, queue.partition_time, metadata, topic)
             for partition, queue in self._group.queues.items()
             if (topic := self.input_topic(partition)) is not None
             and (position := queue.position) is not None
-            and position != self._committed.get(partition)
+            # An input whose next record is put off has moved the time, by which entries were deleted.
+            and (position != self._committed.get(partition) or partition == put_off)
         }
         frozen = self.stores.freeze()
         self.context.commit_requested = False

@@ -109,6 +109,11 @@ class Layout(Protocol):
         window."""
         ...
 
+    @property
+    def behind_entries(self) -> bytes | None:
+        """The first key behind all entries that have a key of the changelog; ``None`` if there are no others."""
+        ...
+
     def restored(
         self, records: Sequence[InputRecord], format: EntryFormat, committed: Reads
     ) -> Sequence[PhysicalEntry]:
@@ -157,6 +162,8 @@ class StoreParts:
     layers: Layers
     #: The timestamp of the record in process.
     context_timestamp: Callable[[], int]
+    #: The stream time of the task; -1 before the first record, and where the task does not process.
+    stream_time: Callable[[], int] = lambda: -1
 
 
 class StateStore(Protocol):
@@ -220,6 +227,7 @@ class PlainLayout:
 
     takes_cells = True
     start_at = 0
+    behind_entries: bytes | None = None
 
     def restored(
         self, records: Sequence[InputRecord], format: EntryFormat, committed: Reads
