@@ -68,6 +68,11 @@ def place_of(until: int, key: bytes) -> bytes:
     return PLACE + _TIME.pack(until) + key
 
 
+def key_of(physical: bytes) -> bytes:
+    """Returns the key of an entry, or of a place."""
+    return physical[len(ENTRY) if physical.startswith(ENTRY) else len(PLACE) + _TIME.size :]
+
+
 class ExpiryFormat:
     """Translates between the forms of entries with a time, over the format of the same entries without."""
 
@@ -201,7 +206,7 @@ class Order:
         if not self._first:
             return inf, b""
         place = self._first[0]
-        return _TIME.unpack_from(place, len(PLACE))[0], place[len(PLACE) + _TIME.size :]
+        return _TIME.unpack_from(place, len(PLACE))[0], key_of(place)
 
     def add(self, layers: Placing, until: int, key: bytes) -> int:
         """Puts a key in its place; returns the epoch to be kept with the entry."""
