@@ -107,7 +107,9 @@ def _kind(materialized: Materialized[Any, Any] | None) -> StoreType:
 def _expiring(materialized: Materialized[Any, Any], ttl: Duration) -> StoreType:
     where = f"Materialized({materialized.store_name or ''!r}, ttl=...)"
     if materialized.versioned is not None:
-        raise TopologyError(f"{where}: a table that keeps versions does so for their history; leave ttl or versioned out")
+        raise TopologyError(
+            f"{where}: a table that keeps versions does so for their history; leave ttl or versioned out"
+        )
     return replace(TIMESTAMPED_KEY_VALUE_WITH_TTL, ttl_ms=ttl_in_ms(where, ttl))
 
 

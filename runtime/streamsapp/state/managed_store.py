@@ -35,11 +35,10 @@ class ManagedStore:
         builder: StoreBuilder,
         serdes: tuple[AnySerde, AnySerde],
         resources: StateResources,
-        times: tuple[Callable[[], int], Callable[[], int]],
+        context_timestamp: Callable[[], int],
         readers: Readers,
     ) -> None:
-        """Takes serdes that are bound to the store's changelog, and the functions that return the timestamp of the
-        record in process and the stream time."""
+        """Takes serdes that are bound to the store's changelog."""
         kind, (key_serde, value_serde) = builder.type, serdes
         self.builder = builder
         self.format = kind.format(value_serde)
@@ -54,7 +53,7 @@ class ManagedStore:
             start_at=self.layout.start_at,
         )
         self._parts = StoreParts(
-            builder.name, key_serde, value_serde, self.format, self.layout, self.layers, *times
+            builder.name, key_serde, value_serde, self.format, self.layout, self.layers, context_timestamp
         )
         #: As operators and users get it.
         self.facade: Any = kind.facade(self._parts)

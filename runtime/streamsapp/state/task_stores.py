@@ -24,7 +24,6 @@ from streamsapp.serdes.api import AnySerde, DefaultSerdes, or_configured
 from streamsapp.state.api import StoreBuilder
 from streamsapp.state.commit_point import CommitPoint, Inputs, Standing
 from streamsapp.state.engine.backlog import SLICE_SIZE
-from streamsapp.state.engine.entries import NO_TIMESTAMP
 from streamsapp.state.engine.memory_engine import MemoryStore
 from streamsapp.state.engine.missing_blocks import MissingBlocks
 from streamsapp.state.engine.read_ahead import ReadAhead
@@ -63,7 +62,6 @@ class TaskStores:
         *,
         default_serdes: tuple[AnySerde, AnySerde],
         context_timestamp: Callable[[], int],
-        stream_time: Callable[[], int] = lambda: NO_TIMESTAMP,
         topics: Mapping[str, str] | None = None,
     ) -> None:
         """Takes the serdes of keys and values for stores that have none of their own. ``topics`` has the changelog
@@ -80,9 +78,7 @@ class TaskStores:
                 (builder.key_serde or defaults.key).bind(topic, is_key=True),
                 or_configured(builder.value_serde, defaults).bind(topic, is_key=False),
             )
-            self._managed[builder.name] = ManagedStore(
-                builder, serdes, resources, (context_timestamp, stream_time), self._readers
-            )
+            self._managed[builder.name] = ManagedStore(builder, serdes, resources, context_timestamp, self._readers)
         #: The stores as operators and users get them, by name.
         self.stores: Mapping[str, Any] = {name: store.facade for name, store in self._managed.items()}
         #: The same stores as interactive queries see them, on any thread.

@@ -42,8 +42,7 @@ class TaskAssembly:
         """A task whose stores, in ``directory``, are still to be opened and restored."""
         execution = self.execution()._replace(calls=TaskCalls(self.call_loop))
         context = TaskContext(self.config.application_id, plan.id, self.clock, execution)
-        times = (lambda: context.timestamp), (lambda: context.stream_time)
-        stores = task_stores(plan, directory, self.config, self.resources, times)
+        stores = task_stores(plan, directory, self.config, self.resources, lambda: context.timestamp)
         stores.stores = {**stores.stores, **self.shared_stores}
         return StreamTask(plan, stores, context, self.config, role)
 
@@ -72,17 +71,15 @@ def task_stores(
     directory: Path,
     config: StreamsConfig,
     resources: StateResources,
-    times: tuple[Callable[[], int], Callable[[], int]] = (lambda: -1, lambda: -1),
+    context_timestamp: Callable[[], int] = lambda: -1,
 ) -> TaskStores:
-    """A task's stores alone, not open yet; ``times`` return the timestamp of the record in process, and the stream
-    time."""
+    """A task's stores alone, not open yet; ``context_timestamp`` is that of the record in process."""
     return TaskStores(
         plan.id,
         directory,
         plan.sub_topology.stores,
         resources,
         default_serdes=config.default_serdes,
-        context_timestamp=times[0],
-        stream_time=times[1],
+        context_timestamp=context_timestamp,
         topics=plan.changelog_topics,
     )

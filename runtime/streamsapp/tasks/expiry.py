@@ -16,7 +16,7 @@ from streamsapp.state.kinds.expiring import ExpiringStoreImpl, NextDue
 from streamsapp.tasks.punctuation import Fire
 
 if TYPE_CHECKING:
-    # Which imports the context of a task, and that its expiry.
+    # Which is imported after this where a task's parts are.
     from streamsapp.tasks.record_queue import ProcessingControl
 
 
@@ -25,7 +25,7 @@ class _Expiring(NamedTuple):
     #: The node whose table is in the store, else its name.
     node: str
     #: Deletes the entry that is over first, and sends its deletion on.
-    take_over: Callable[[int], object]
+    take_over: Callable[[int], None]
 
 
 class Expiry(NextDue):
@@ -40,14 +40,20 @@ class Expiry(NextDue):
         #: Infinite without such stores: nothing is ever due.
         self.next_due = math.inf
 
-    def begin(self, stores: Mapping[str, Any], tables: Mapping[str, tuple[str, Callable[[int], object]]]) -> None:
+    def begin(
+        self,
+        stores: Mapping[str, Any],
+        tables: Mapping[str, tuple[str, Callable[[int], None]]],
+        stream_time: Callable[[], int],
+    ) -> None:
         """Takes the stores of a task that begins to process. ``tables`` has the node that keeps a table in a store, and
-        the function by which it deletes the row that is over first."""
+        the function by which it deletes the row that is over first. ``stream_time`` returns that of the task."""
+        self.now = stream_time
         for name, store in stores.items():
             if isinstance(store, ExpiringStoreImpl):
                 node, take_over = tables.get(name) or (name, partial(_take_over, store))
                 self._stores.append(_Expiring(store, node, take_over))
-                store.due = self
+                store.follow(self)
                 # Not known before the stores are read: all are restored by then.
                 self.next_due = -1
 

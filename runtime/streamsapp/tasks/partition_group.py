@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 
 from streamsapp import native
 from streamsapp.record import InputRecord, TopicIdentity, TopicPartition
+from streamsapp.tasks.expiry import Expiry
+from streamsapp.tasks.punctuation import Fire
 from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue
 from streamsapp.tasks.task_context import TaskContext
 
@@ -34,6 +36,8 @@ class PartitionGroup:
         self._inputs: list[native.Input] = []
         self._max_task_idle_ms = max_task_idle_ms
         self._context = context
+        #: The stores whose entries have a time to live.
+        self.expiry = Expiry()
         self._loop = native.Loop(inputs=self._inputs, context=context, punctuate=punctuate)
         #: Queues that got a record when they had none, in that order: among equal timestamps it decides.
         self._arrivals: deque[RecordQueue] = deque()
@@ -91,6 +95,24 @@ class PartitionGroup:
         self._idle_until_ms = {each.partition: self._idle_until_ms.get(each.partition, until) for each in empty}
         return max(0, max(self._idle_until_ms.values()) - now_ms)
 
+    @property
+    def is_expiring(self) -> bool:
+        """Says whether entries of stores may be over that are not deleted yet."""
+        return self._context.stream_time >= self.expiry.next_due
+
+    def expire_and_run(self, control: ProcessingControl, limit: int, fire: Fire) -> int:
+        """Processes records as :meth:`run` does, and deletes entries that are over before the records that would find
+        them: up to ``limit`` of both. Returns how many records were taken."""
+        taken, room = 0, limit
+        while True:
+            if self.is_expiring:
+                room -= self.expiry.sweep(self._context.stream_time, control, room, fire)
+                if self.is_expiring:
+                    return taken
+            taken += self.run(control, max(1, min(room, limit - taken)))
+            if taken >= limit or not self.is_expiring:
+                return taken
+
     def run(self, control: ProcessingControl, limit: int) -> int:
         """Process up to ``limit`` records in time order; returns how many were taken. With several inputs it ends when
         the one whose turn it is has no record left: whether to go on without it is decided anew, by ``wait_ms``.
@@ -103,9 +125,7 @@ class PartitionGroup:
             self._offer_heads()
         loop, context = self._loop, self._context
         try:
-            return loop.run(
-                control=control, due=context.stream_time_punctuation, expiry=context.expiry, limit=limit
-            )
+            return loop.run(control=control, due=context.stream_time_punctuation, expiry=self.expiry, limit=limit)
         finally:
             context.lateness.observe(loop.late, loop.most)
 

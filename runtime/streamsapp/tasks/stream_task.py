@@ -202,8 +202,8 @@ class StreamTask:
             self.context.stream_time = max(self.context.stream_time, consumed.partition_time)
             self.context.processor_metadata.start(consumed.processor_metadata)
         self._wire_up(wire(self.plan.sub_topology, wires))
-        self.context.expiry.begin(self.stores.stores, self._wired.tables)
         self._group = self._new_group()
+        self._group.expiry.begin(self.stores.stores, self._wired.tables, lambda: self.context.stream_time)
         for partition, node in self.plan.inputs.items():
             self.add_input(partition, node)
         self._group.topics = {each: self.topics.get(each.topic, UNKNOWN_TOPIC) for each in self.plan.inputs}
@@ -328,7 +328,7 @@ class StreamTask:
             limit = min(limit, self.probes.at_once)
         lateness = self.context.lateness
         lateness.begin_batch(self.context.clock.now_ms())
-        taken = self._run(control, limit)
+        taken = self._group.expire_and_run(control, limit, self._fire)
         self.processed_records += taken
         self.context.record_errors.warnings.taken += taken
         if probed is not None:
@@ -336,21 +336,10 @@ class StreamTask:
         lateness.count(taken)
         return taken
 
-    def _run(self, control: ProcessingControl, limit: int) -> int:
-        expiry, taken, room = self.context.expiry, 0, limit
-        while True:
-            if self.is_expiring:
-                room -= expiry.sweep(self.context.stream_time, control, room, self._fire)
-                if self.is_expiring:
-                    return taken
-            taken += self._group.run(control, max(1, min(room, limit - taken)))
-            if taken >= limit or not self.is_expiring:
-                return taken
-
     @property
     def is_expiring(self) -> bool:
         """Says whether entries of stores may be over that are not deleted yet. No record is processed before."""
-        return self.context.stream_time >= self.context.expiry.next_due
+        return self._group.is_expiring
 
     def _go_through(self, probed: Wiring | None) -> None:
         """Switch to the wiring with probes, or to the plain one. Called between two batches, so that a record goes one
@@ -471,8 +460,7 @@ class StreamTask:
         ``None`` when nothing happened since the last commit. Constant time: processing stands still meanwhile.
         """
         self.touched = False
-        put_off = self._group.put_off
-        metadata = self.context.processor_metadata.to_commit()
+        put_off, metadata = self._group.put_off, self.context.processor_metadata.to_commit()
         offsets = {
             partition: ConsumedOffset(position, queue.partition_time, metadata, topic)
             for partition, queue in self._group.queues.items()

@@ -11,7 +11,6 @@ from streamsapp.clock import Clock
 from streamsapp.processor.async_calls import TaskCalls
 from streamsapp.processor.operator import Tally
 from streamsapp.record import InputRecord, RecordMetadata, TaskId
-from streamsapp.tasks.expiry import Expiry
 from streamsapp.tasks.lateness import Lateness
 from streamsapp.tasks.processor_metadata import ProcessorMetadata
 from streamsapp.tasks.punctuation import Firing, PunctuationQueue
@@ -63,7 +62,6 @@ class TaskContext:
         "commit_requested",
         "counts",
         "execution",
-        "expiry",
         "lateness",
         "message",
         "observed_topics",
@@ -113,8 +111,6 @@ class TaskContext:
         self.commit_requested = False
         self.stream_time_punctuation = PunctuationQueue()
         self.wall_clock_punctuation = PunctuationQueue()
-        #: The stores whose entries have a time to live.
-        self.expiry = Expiry()
 
     def metadata(self) -> RecordMetadata | None:
         """The place from which the record in process was read."""

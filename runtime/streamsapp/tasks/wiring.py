@@ -111,7 +111,7 @@ class WiredTopology:
         return {name: each for name, each in self.operators.items() if type(each).emit_held is not Operator.emit_held}
 
     @cached_property
-    def tables(self) -> dict[str, tuple[str, Callable[[int], object]]]:
+    def tables(self) -> dict[str, tuple[str, Callable[[int], None]]]:
         """By store the node that keeps its table there, and the function that deletes the row which is over first. A
         store that several nodes write to is the first one's."""
         nodes = {store: name for name, each in reversed(self.operators.items()) if (store := each.kept_in) is not None}

@@ -1,4 +1,4 @@
-"""Rows whose time is over go once, in order, whatever happens to the instance: kills, lost disks, snapshots, replicas."""
+"""Rows whose time is over go once, in order, through kills, lost disks, snapshots and replicas."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ class Alive:
                 rows.pop(key, None)
             else:
                 rows[key] = long(value)
-                ((name, until),) = message.headers() or []
-                assert (name, long(until)) == (EXPIRES_AT, message.timestamp()[1] + TTL)
+                until = message.timestamp()[1] + TTL
+                assert message.headers() == [(EXPIRES_AT, until.to_bytes(8, "big"))]
         return rows
 
     def finish(self, process: Process, config: StreamsConfig) -> None:

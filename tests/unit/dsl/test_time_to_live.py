@@ -36,8 +36,10 @@ TTL = 100
 
 
 def driver_of(builder: StreamsBuilder, *, optimize: bool = False) -> TopologyTestDriver:
-    text = {"default_key_serde": Serdes.string(), "default_value_serde": Serdes.string()}
-    config = StreamsConfig(application_id="app", bootstrap_servers="none:9092", **text)
+    text = Serdes.string()
+    config = StreamsConfig(
+        application_id="app", bootstrap_servers="none:9092", default_key_serde=text, default_value_serde=text
+    )
     return TopologyTestDriver(builder.build(optimize=optimize), config)
 
 
@@ -286,7 +288,10 @@ def _grouped_rows(builder: StreamsBuilder) -> object:
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (_windowed(TimeWindows.of(5)), r"Materialized\('w', ttl=...\): windows and sessions are kept for their retention"),
+        (
+            _windowed(TimeWindows.of(5)),
+            r"Materialized\('w', ttl=...\): windows and sessions are kept for their retention",
+        ),
         (_windowed(SlidingWindows.of(5, 0)), "set retention, or leave ttl out"),
         (_windowed(SessionWindows.of(5)), "set retention, or leave ttl out"),
         (_grouped_rows, r"Materialized\('g', ttl=...\): count of grouped rows .* give the ttl to the table"),
@@ -307,12 +312,12 @@ def _grouped_rows(builder: StreamsBuilder) -> object:
             "a time to live is at least 1 ms .* got 0 ms",
         ),
         (
-            lambda builder: builder.table("in", STRINGS, Materialized("t", ttl="1h")),
+            lambda builder: builder.table("in", STRINGS, Materialized("t", ttl="1h")),  # type: ignore[call-overload]
             r"Materialized\('t', ttl=...\): a duration is a timedelta or whole milliseconds, got '1h'",
         ),
         (
             lambda builder: builder.add_global_store(_with_ttl(), "in", STRINGS, Dedupe).build(),
-            r"add_global_store\('s'\): the store is restored from the topic that it reads, .* leave the time to live out",
+            r"add_global_store\('s'\): the store is restored from the topic that it reads, .* leave the time to live",
         ),
         (
             lambda builder: builder.add_read_only_state_store(_with_ttl(), "in", STRINGS, Dedupe),
@@ -353,7 +358,11 @@ def test_what_hangs_on_tables_is_what_their_living_rows_make_of_it(
     joined = rows.join(others, lambda left, right: left + right, materialized=Materialized("joined"))
     joined.group_by(lambda key, value: (value, key), by_value).count(Materialized("joined-groups"))
     run = Driven(builder)
-    now, living, told = -1, {"in": dict[str, tuple[str, int]](), "other": dict[str, tuple[str, int]]()}, dict[str, Any]()
+    now, living, told = (
+        -1,
+        {"in": dict[str, tuple[str, int]](), "other": dict[str, tuple[str, int]]()},
+        dict[str, Any](),
+    )
     for topic, key, value, at in records:
         now = max(now, at)
         told |= {each: new for each, new, _ in run.pipe(key, value, at, topic)}

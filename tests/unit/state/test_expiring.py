@@ -20,7 +20,7 @@ from streamsapp.state.api import Engine, StoreBuilder, ValueAndTimestamp
 from streamsapp.state.builders import KeyValueStoreSupplier, Stores
 from streamsapp.state.engine.resources import StateResources
 from streamsapp.state.kinds.expiring import ExpiringStoreImpl
-from streamsapp.state.kinds.expiry import EXPIRES_AT, PLACE, _KEPT, _READ
+from streamsapp.state.kinds.expiry import _KEPT, _READ, EXPIRES_AT, PLACE
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.expiry import Expiry
 from streamsapp.tasks.record_queue import ProcessingControl
@@ -30,7 +30,9 @@ NEVER = (1 << 63) - 1
 
 
 def built(engine: Engine = Engine.MEMORY, ttl: int | None = 10, *, timestamped: bool = False) -> StoreBuilder:
-    build = Stores.timestamped_key_value_store_with_ttl_builder if timestamped else Stores.key_value_store_with_ttl_builder
+    build = (
+        Stores.timestamped_key_value_store_with_ttl_builder if timestamped else Stores.key_value_store_with_ttl_builder
+    )
     return build(KeyValueStoreSupplier("s", engine), Serdes.string(), Serdes.string(), ttl=ttl)
 
 
@@ -47,7 +49,6 @@ class Owner:
             StateResources(16 << 20),
             default_serdes=(Serdes.string(), Serdes.string()),
             context_timestamp=lambda: self.timestamp,
-            stream_time=lambda: self.time,
         )
         self.stores.open()
         self.restore()
@@ -57,7 +58,7 @@ class Owner:
 
     def begin(self) -> None:
         self.expiry = Expiry()
-        self.expiry.begin(self.stores.stores, {})
+        self.expiry.begin(self.stores.stores, {}, lambda: self.time)
 
     def restore(self, chunk: int = 3) -> None:
         begin = self.stores.changelog_offset("s") or 0
@@ -187,7 +188,7 @@ def test_records_of_a_writer_that_knows_of_no_times_have_the_store_s(engine: Eng
 @pytest.mark.parametrize("value", [None, b"", b"1234567", b"\xff" * 8])
 def test_a_header_that_is_no_time_is_refused_with_its_record(value: bytes | None, tmp_path: Path) -> None:
     log = [RawRecord("c", 2, 7, b"k", b"v", 0, [(EXPIRES_AT, value)])]
-    with pytest.raises(StateStoreError, match="record c-2@7 has a header streamsapp.expires-at that is no time"):
+    with pytest.raises(StateStoreError, match=r"record c-2@7 has a header streamsapp.expires-at that is no time"):
         Owner(built(), tmp_path, log)
 
 
@@ -252,7 +253,7 @@ def test_a_time_that_no_entry_can_have_is_refused(ttl: int, tmp_path: Path) -> N
 
 
 def test_a_time_that_is_no_duration_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TopologyError, match="store s: a duration is a timedelta or whole milliseconds, got 1.5"):
+    with pytest.raises(TopologyError, match=r"store s: a duration is a timedelta or whole milliseconds, got 1.5"):
         built(ttl=1.5)  # type: ignore[arg-type]
     owner = Owner(built(), tmp_path)
     with pytest.raises(ValueError, match="a duration is a timedelta or whole milliseconds, got '5s'"):
@@ -373,7 +374,9 @@ def test_a_store_is_a_dictionary_with_times(
                     log = owner.log
                     if step == "compacted":
                         newest = {record.key(): record for record in log}
-                        log = [record for record in log if newest[record.key()] is record and record.value() is not None]
+                        log = [
+                            record for record in log if newest[record.key()] is record and record.value() is not None
+                        ]
                     owner = Owner(builder, Path(directory) / str(number), log)
                     model = committed.copy()
                     committed = model.copy()
@@ -389,8 +392,8 @@ def test_a_store_is_a_dictionary_with_times(
             owner.advance(1000)
             owner.commit()
             living = {key for key, (_, at) in model.entries.items() if at == NEVER}
-            newest = {record.key(): record.value() for record in owner.log}
-            assert {key.decode() for key, value in newest.items() if key and value is not None} == living
+            logged = {record.key(): record.value() for record in owner.log}
+            assert {key.decode() for key, value in logged.items() if key and value is not None} == living
         finally:
             owner.stores.close()
 

@@ -8,7 +8,7 @@ do, for between two of these deletions user code may run that deletions of a tab
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -41,13 +41,15 @@ class Written(Enum):
 
 
 class NextDue:
-    """The time from which on an entry of any store of a task may be over. Loops in C read it for every record, in its
-    slot."""
+    """The stream time of a task, and the time from which on an entry of any of its stores may be over. Loops in C read
+    that for every record, in its slot."""
 
-    __slots__ = ("next_due",)
+    __slots__ = ("next_due", "now")
 
     def __init__(self) -> None:
         self.next_due: float = _BEFORE_ALL
+        #: Returns the stream time; -1 before the first record, and while the task does not process.
+        self.now: Callable[[], int] = lambda: _BEFORE_ALL
 
 
 class ExpiringStoreImpl(KeyValueStoreImpl):
@@ -55,13 +57,13 @@ class ExpiringStoreImpl(KeyValueStoreImpl):
 
     def __init__(self, parts: StoreParts, ttl_ms: int | None) -> None:
         """Takes the time to live of values that are put without one; ``None``: they are never over."""
-        assert isinstance(parts.format, ExpiryFormat) and isinstance(parts.layout, ExpiryLayout)
+        assert isinstance(parts.format, ExpiryFormat)
+        assert isinstance(parts.layout, ExpiryLayout)
         super().__init__(replace(parts, format=parts.format.plain))
         self._ttl = ttl_ms
-        self._stream_time = parts.stream_time
+        self._layout = parts.layout
         self._order = parts.layout.order
-        #: Of the task, once it runs.
-        self.due = NextDue()
+        self._due = NextDue()
         self.read = self._read
         self.write = self.keep
         self.prefetch = self._prefetch
@@ -76,7 +78,7 @@ class ExpiringStoreImpl(KeyValueStoreImpl):
         over = False
         if stored is not None:
             until = lasts_until(timestamp, self._ttl)
-            over = until <= self._stream_time()
+            over = until <= self._due.now()
         if over and before is None:
             return Written.OVER_AND_NOTHING_THERE
         if stored is None or over:
@@ -93,8 +95,8 @@ class ExpiringStoreImpl(KeyValueStoreImpl):
     def _placed(self, until: int, key: bytes) -> int:
         if until == NEVER:
             return _BEFORE_ALL
-        if until < self.due.next_due:
-            self.due.next_due = until
+        if until < self._due.next_due:
+            self._due.next_due = until
         return self._order.add(self._layers, until, key)
 
     def _read(self, key: bytes) -> Entry:
@@ -105,6 +107,11 @@ class ExpiringStoreImpl(KeyValueStoreImpl):
         self._layers.prefetch([ENTRY + key for key in keys])
 
     # ---- for the task --------------------------------------------------------------------------------------------
+
+    def follow(self, due: NextDue) -> None:
+        """Has the times of a task that begins to process."""
+        self._due = due
+        self._layout.stream_time = due.now
 
     @property
     def first_due(self) -> float:
@@ -178,10 +185,10 @@ class ExpiringStoreImpl(KeyValueStoreImpl):
 
     def _living(self, key: bytes) -> Entry:
         stored, timestamp = self._layers.read(ENTRY + key)
-        return ABSENT if stored is None or stored.until <= self._stream_time() else (stored.value, timestamp)
+        return ABSENT if stored is None or stored.until <= self._due.now() else (stored.value, timestamp)
 
     def _scan(self, start: bytes, end: bytes | None, *, reverse: bool) -> KeyValueIterator[Any, Any]:
-        deserialize_key, value, now, skip = self._deserialize_key, self._value, self._stream_time(), len(ENTRY)
+        deserialize_key, value, now, skip = self._deserialize_key, self._value, self._due.now(), len(ENTRY)
         entries = self.layers.scan(ENTRY + start, PLACE if end is None else ENTRY + end, reverse=reverse)
         return KeyValueIterator(
             (deserialize_key(key[skip:]), value((stored.value, timestamp)))
@@ -215,13 +222,11 @@ class ExpiringType(KeyValueType):
 
     def facade(self, parts: StoreParts) -> KeyValueStoreImpl:
         made = ExpiringTimestampedStoreImpl if self.keeps_timestamps else ExpiringStoreImpl
-        store = made(parts, self.ttl_ms)
-        assert isinstance(parts.layout, ExpiryLayout)
-        parts.layout.stream_time = parts.stream_time
-        return store
+        return made(parts, self.ttl_ms)
 
     def view(self, layers: WriteBack, layout: Layout, format: EntryFormat, readers: Readers) -> StoreView | None:
-        assert isinstance(layout, ExpiryLayout) and isinstance(format, ExpiryFormat)
+        assert isinstance(layout, ExpiryLayout)
+        assert isinstance(format, ExpiryFormat)
         return ExpiringView(layers, layout, format, readers)
 
 

@@ -23,7 +23,7 @@ from itertools import islice
 from math import inf
 from struct import Struct
 from sys import getsizeof
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from sortedcontainers import SortedList
 
@@ -33,7 +33,7 @@ from streamsapp.serdes.windowed import MAX_TIMESTAMP
 from streamsapp.state.engine.entries import ABSENT, NO_TIMESTAMP, Entry, EntryFormat, PhysicalEntry, PlainFormat
 from streamsapp.state.engine.epoch import Writes
 from streamsapp.state.engine.store_engine import Reads
-from streamsapp.state.kinds.store_type import PlainLayout
+from streamsapp.state.kinds.store_type import Layers, PlainLayout
 
 #: The header of changelog records that says from which time on an entry is over: 8 bytes, milliseconds since 1970.
 EXPIRES_AT = "streamsapp.expires-at"
@@ -98,7 +98,11 @@ class ExpiryFormat:
 
     def physical(self, entry: Entry) -> bytes:
         stored, timestamp = entry
-        return _HERE if stored.__class__ is bytes else _TIME.pack(stored.until) + self.plain.physical((stored.value, timestamp))
+        return (
+            _HERE
+            if stored.__class__ is bytes
+            else _TIME.pack(stored.until) + self.plain.physical((stored.value, timestamp))
+        )
 
     def entry(self, physical: bytes) -> Entry:
         if not physical:
@@ -174,17 +178,6 @@ class ExpiryLayout(PlainLayout):
         self.order.forget()
 
 
-class Placing(Protocol):
-    """The part of a store's layers that an order needs."""
-
-    epoch: int
-
-    def append(self, key: bytes, entry: Entry) -> None: ...
-    def forget(self, key: bytes) -> None: ...
-    def is_dirty(self, key: bytes) -> bool: ...
-    def look(self, start: bytes, end: bytes | None, *, reverse: bool) -> Iterable[tuple[bytes, Entry]]: ...
-
-
 class Order:
     """The places of a store's entries in the order of time. The first ones are in memory, up to some place; the others
     are read when these are gone."""
@@ -199,7 +192,7 @@ class Order:
         self._first.clear()
         self._known_to = b""
 
-    def first(self, layers: Placing) -> tuple[float, bytes]:
+    def first(self, layers: Layers) -> tuple[float, bytes]:
         """Returns the time that comes first, infinite if there is none, and the key that is over then."""
         if not self._first and self._known_to is not None:
             self._read(layers, self._known_to)
@@ -208,7 +201,7 @@ class Order:
         place = self._first[0]
         return _TIME.unpack_from(place, len(PLACE))[0], key_of(place)
 
-    def add(self, layers: Placing, until: int, key: bytes) -> int:
+    def add(self, layers: Layers, until: int, key: bytes) -> int:
         """Puts a key in its place; returns the epoch to be kept with the entry."""
         place = place_of(until, key)
         # A place that was taken back in this epoch may be there below.
@@ -221,7 +214,7 @@ class Order:
                 self._known_to = self._first[-1]
         return epoch
 
-    def remove(self, layers: Placing, entry: Lasting, key: bytes) -> None:
+    def remove(self, layers: Layers, entry: Lasting, key: bytes) -> None:
         """Takes an entry's place back, if it has one."""
         if entry.until == NEVER:
             return
@@ -233,7 +226,7 @@ class Order:
         if self._known_to is None or place <= self._known_to:
             self._first.discard(place)
 
-    def _read(self, layers: Placing, behind: bytes) -> None:
+    def _read(self, layers: Layers, behind: bytes) -> None:
         """Reads the next places. Those before are gone, and RocksDB need not pass over what is left of them."""
         found = layers.look(behind + b"\x00" if behind else PLACE, None, reverse=False)
         self._first.update(place for place, _ in islice(found, _READ))

@@ -44,7 +44,7 @@ class KeyValueStoreImpl(SerdeFacade):
         #: ``(key bytes, stored, timestamp)``; to delete, ``stored`` is ``None`` and the timestamp is that of the record
         #: in process. A plain store gives no timestamps back: -1.
         self.read: Callable[[bytes], Entry] = layers.read
-        self.write: Callable[[bytes, Any, int], None] = layers.write
+        self.write: Callable[[bytes, Any, int], object] = layers.write
         self.layers: Layers = layers
         self.prefetch: Callable[[Iterable[bytes]], None] = layers.prefetch
         #: The cells in which entries are counted up in place; ``None`` if that cannot be done.

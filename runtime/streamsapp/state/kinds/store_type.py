@@ -162,8 +162,6 @@ class StoreParts:
     layers: Layers
     #: The timestamp of the record in process.
     context_timestamp: Callable[[], int]
-    #: The stream time of the task; -1 before the first record, and where the task does not process.
-    stream_time: Callable[[], int] = lambda: -1
 
 
 class StateStore(Protocol):
