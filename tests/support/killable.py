@@ -132,6 +132,15 @@ def joins(left: str, right: str, joined: str, orders: str, customers: str, named
     return builder.build()
 
 
+def count_while_alive(source: str, sink: str, ttl: int, store: str = "rocksdb") -> Topology:
+    """The number of records of each key since it was last without any for so many milliseconds, to ``sink``."""
+    builder = StreamsBuilder()
+    stream: KStream[bytes, bytes] = builder.stream(source)
+    counts = stream.group_by_key().count(Materialized("counts", store=store, ttl=ttl))  # type: ignore[call-overload]
+    counts.to_stream().to(sink, Produced(value_serde=Serdes.long()))
+    return builder.build()
+
+
 def ask_service(source: str, sink: str, port: int, order: str) -> Topology:
     """The answers of a slow service to each record."""
     builder = StreamsBuilder()
@@ -144,6 +153,7 @@ def ask_service(source: str, sink: str, port: int, order: str) -> Topology:
 _PROGRAMS: dict[str, Callable[..., Topology]] = {
     "ask_service": ask_service,
     "count_per_key": count_per_key,
+    "count_while_alive": count_while_alive,
     "count_in_small_pieces": count_in_small_pieces,
     "count_windows": count_windows,
     "idle_windows": idle_windows,

@@ -202,6 +202,7 @@ class Loop:
         self._inputs, self._context, self._punctuate = inputs, context, punctuate
         self._turns: PriorityQueue[Input] = PriorityQueue(attrgetter("time"))
         self.late = self.most = 0
+        self.put_off: Input | None = None
 
     def offer(self, input: Input) -> None:
         if not input.is_offered and input.find_head() is not None:
@@ -212,14 +213,15 @@ class Loop:
         for each in self._inputs:
             each.is_offered = False
         self._turns.clear()
+        self.put_off = None
 
-    def run(self, *, control: Any, due: Any, limit: int) -> int:
+    def run(self, *, control: Any, due: Any, expiry: Any, limit: int) -> int:
         self.late = self.most = 0
         several = len(self._inputs) > 1
-        if control.stop or (several and not len(self._turns)):
+        if control.stop or (several and not len(self._turns) and self.put_off is None):
             return 0
-        running = self._turns.poll() if several else self._inputs[0]
-        taken = 0
+        running = self.put_off or (self._turns.poll() if several else self._inputs[0])
+        self.put_off, taken = None, 0
         try:
             while taken < limit and not control.stop:
                 if running.head is None:
@@ -229,32 +231,47 @@ class Loop:
                     if running.head is not None and several:
                         self._turns.offer(running)
                         running = self._turns.poll()
+                if running.head is not None and isinstance(running.head[0], native.TimeMarker):
+                    self._apply(running, due)
+                    taken += 1
+                    if self._context.stream_time >= expiry.next_due:
+                        break
+                    continue
                 if running.head is not None:
+                    self._note_time(running)
+                    if running.head[3] >= expiry.next_due:
+                        self.put_off = running
+                        break
                     self._process(running, due)
                 taken += 1
         finally:
             self._context.message = None
-            running.is_offered = False
-        if several:
+            running.is_offered = running is self.put_off
+        if several and running is not self.put_off:
             self.offer(running)
         return taken
+
+    def _note_time(self, input: Input) -> None:
+        assert input.head is not None
+        timestamp, context = input.head[3], self._context
+        behind = context.stream_time - timestamp
+        self.late, self.most = self.late + max(behind, 0), max(self.most, behind)
+        input.partition_time = max(input.partition_time, timestamp)
+        context.stream_time = max(context.stream_time, timestamp)
+
+    def _apply(self, input: Input, due: Any) -> None:
+        assert input.head is not None and input.apply is not None
+        marker, input.head = input.head[0], None
+        self._context.message = None
+        input.apply(marker)
+        if self._context.stream_time >= due.next_due:
+            self._punctuate()
 
     def _process(self, input: Input, due: Any) -> None:
         assert input.head is not None
         (record, key, value, timestamp), input.head = input.head, None
         context = self._context
-        if isinstance(record, native.TimeMarker):
-            context.message = None
-            assert input.apply is not None
-            input.apply(record)
-            if context.stream_time >= due.next_due:
-                self._punctuate()
-            return
-        behind = context.stream_time - timestamp
-        self.late, self.most = self.late + max(behind, 0), max(self.most, behind)
         context.message = record
-        input.partition_time = max(input.partition_time, timestamp)
-        context.stream_time = max(context.stream_time, timestamp)
         input.push(key, value, timestamp, record.headers())
         input.position = record.offset() + 1
         if context.stream_time >= due.next_due:

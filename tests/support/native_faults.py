@@ -284,7 +284,7 @@ def stepping(path: ModuleType) -> Callable[[], None]:
             )
         for each in inputs:
             loop.offer(each)
-        loop.run(control=ProcessingControl(), due=Due(), limit=5)
+        loop.run(control=ProcessingControl(), due=Due(), expiry=Due(), limit=5)
 
     return run_some
 

@@ -209,7 +209,7 @@ def stepped(rng: random.Random, count: int) -> None:
     while any(buffers) or any(each.has_head for each in inputs):
         for each in inputs if len(inputs) > 1 else ():
             loop.offer(each)
-        loop.run(control=ProcessingControl(), due=due, limit=rng.randrange(9))
+        loop.run(control=ProcessingControl(), due=due, expiry=due, limit=rng.randrange(9))
         if rng.randrange(50) == 0:
             loop.clear()
             rng.choice(inputs).drop_head()

@@ -86,6 +86,7 @@ def _builder(store: DeclaredStore) -> StoreBuilder:
         store.engine,
         store.retention_ms,
         store.window_size_ms,
+        store.ttl_ms,
         key_serde=store.key_serde,
         value_serde=store.value_serde,
         logging=store.logging,

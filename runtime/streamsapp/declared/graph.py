@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeAlias
 from msgspec import Struct
 
 from streamsapp.declared.faults import did_you_mean, faults_of
-from streamsapp.declared.options import Duration, EngineName, Name, Names, OffsetReset, Pattern, StoreTypeName
+from streamsapp.declared.options import Duration, EngineName, Name, Names, OffsetReset, Pattern, Positive, StoreTypeName
 from streamsapp.declared.roles import (
     PARTITIONER,
     PROCESSOR,
@@ -38,6 +38,7 @@ class DeclaredStore(_Fields, frozen=True, kw_only=True):
     type: StoreTypeName = "keyValue"
     retention_ms: Duration | None = None
     window_size_ms: Duration | None = None
+    ttl_ms: Positive | None = None
     engine: EngineName = "rocksdb"
     key_serde: SerdeName | None = None
     value_serde: SerdeName | None = None

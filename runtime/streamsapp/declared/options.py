@@ -22,7 +22,8 @@ from streamsapp.dsl.suppressed import BufferConfig, Suppressed
 from streamsapp.dsl.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from streamsapp.errors import TopologyError
 from streamsapp.state.api import Engine, StoreBuilder
-from streamsapp.state.builders import SessionStoreSupplier, Stores, WindowStoreSupplier, with_headers
+from streamsapp.state.builders import SessionStoreSupplier, Stores, WindowStoreSupplier, with_headers, with_ttl
+from streamsapp.state.kinds.expiring import KEY_VALUE_WITH_TTL, TIMESTAMPED_KEY_VALUE_WITH_TTL
 from streamsapp.state.kinds.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE
 from streamsapp.state.kinds.store_type import StoreType
 from streamsapp.state.kinds.versioned import VersionedType
@@ -47,6 +48,8 @@ StoreTypeName: TypeAlias = Literal[
     "keyValue",
     "timestampedKeyValue",
     "timestampedKeyValueWithHeaders",
+    "keyValueWithTtl",
+    "timestampedKeyValueWithTtl",
     "window",
     "timestampedWindow",
     "timestampedWindowWithHeaders",
@@ -61,6 +64,7 @@ Duration: TypeAlias = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 Offset: TypeAlias = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
 _KEY_VALUES = {"keyValue": KEY_VALUE, "timestampedKeyValue": TIMESTAMPED_KEY_VALUE}
+_EXPIRING = {"keyValueWithTtl": KEY_VALUE_WITH_TTL, "timestampedKeyValueWithTtl": TIMESTAMPED_KEY_VALUE_WITH_TTL}
 
 
 _MAX_PATTERN = 1000
@@ -115,9 +119,16 @@ def store_builder(
     engine: str = "rocksdb",
     retention_ms: int | None = None,
     window_size_ms: int | None = None,
+    ttl_ms: int | None = None,
     **settings: Any,
 ) -> StoreBuilder:
     """The builder of a store that is declared for processors to use."""
+    if ttl_ms is not None and type not in _EXPIRING:
+        raise TopologyError(f"store {name}: ttlMs is for a store of type {' or '.join(_EXPIRING)}; leave it out")
+    if type in _EXPIRING:
+        if retention_ms is not None or window_size_ms is not None:
+            raise TopologyError(f"store {name}: a {type} store has a ttlMs; leave retentionMs and windowSizeMs out")
+        return StoreBuilder(name, with_ttl(name, _EXPIRING[type], ttl_ms), Engine(engine), **settings)
     kind = _store_type(name, type.removesuffix(_WITH_HEADERS), engine, retention_ms, window_size_ms)
     builder = StoreBuilder(name, kind, Engine(engine), **settings)
     return with_headers(builder) if type.endswith(_WITH_HEADERS) else builder
@@ -276,8 +287,8 @@ _KEPT = {
 MATERIALIZED = OptionGroup(
     "materialized",
     Materialized,
-    {**_KEPT, "versioned_ms": Duration},
-    renamed={"store": "store_name", "engine": "store", "versioned_ms": "versioned"},
+    {**_KEPT, "versioned_ms": Duration, "ttl_ms": Positive},
+    renamed={"store": "store_name", "engine": "store", "versioned_ms": "versioned", "ttl_ms": "ttl"},
 )
 MATERIALIZED_WINDOWS = OptionGroup(
     "materialized",
@@ -337,6 +348,7 @@ STORE = OptionGroup(
         "type": StoreTypeName,
         "retention_ms": Duration,
         "window_size_ms": Duration,
+        "ttl_ms": Positive,
         **_SERDES,
         "engine": EngineName,
         "logging": bool,

@@ -43,7 +43,7 @@ from streamsapp.dsl.optimizer import (
 )
 from streamsapp.dsl.options import Consumed, Materialized
 from streamsapp.dsl.place import Place
-from streamsapp.dsl.table_store import table_store
+from streamsapp.dsl.table_store import refuse_ttl, table_store
 from streamsapp.dsl.table_supplier import TableSource
 from streamsapp.errors import TopologyError
 from streamsapp.java_names.lookup import JavaNames
@@ -109,6 +109,7 @@ class StreamsBuilder(JavaNames):
         if wanted is not None and wanted.versioned is not None:
             raise TopologyError(f"global_table({topic!r}): a global table keeps no versions; leave versioned out")
         _no_idle_after(f"global_table({topic!r})", options)
+        refuse_ttl(wanted, f"global_table({topic!r}) has the rows of its topic; leave ttl out, and delete rows there")
         store = table_store(self._names, f"{topic}-", wanted, None, None)
         source, name = self._table_names(options)
         keep = partial(StoredTableSource, store.name, emit_at_commit=False, send_old_values=False)

@@ -16,7 +16,7 @@ from streamsapp.dsl.nodes import AggregationNode, TableRepartitionNode
 from streamsapp.dsl.operators.table_groups import AggregateTable
 from streamsapp.dsl.options import Grouped, Materialized, Named, table_options
 from streamsapp.dsl.place import Place
-from streamsapp.dsl.table_store import TableStore, table_store
+from streamsapp.dsl.table_store import TableStore, refuse_ttl, table_store
 from streamsapp.dsl.table_supplier import AggregatedTable, MakeStored
 from streamsapp.errors import TopologyError
 from streamsapp.java_names.lookup import JavaNames
@@ -115,6 +115,11 @@ class KGroupedTable(JavaNames, Generic[K, V]):
         value_serde: AnySerde | None,
     ) -> tuple[str | None, TableStore]:
         name, materialized = table_options(operation, options, named, materialized)
+        refuse_ttl(
+            materialized,
+            f"{operation} of grouped rows would forget what they added, and subtract them later all the same; give the "
+            "ttl to the table whose rows are grouped",
+        )
         return name, table_store(self._names, _AGGREGATE, materialized, self._place.key_serde, value_serde)
 
     def _aggregated(self, name: str | None, prefix: str, store: TableStore, make: MakeStored) -> KTable[K, Any]:

@@ -127,7 +127,8 @@ class KTable(JavaNames, Generic[K, V]):
         name, materialized = table_options("transform_values", others, named, materialized)
         # Kafka Streams does not use up a number for a store here.
         wanted = materialized or Materialized[K, Any]()
-        stored = wanted.store_name is not None or wanted.emit == "commit" or wanted.versioned is not None
+        kept_by_time = wanted.versioned is not None or wanted.ttl is not None
+        stored = wanted.store_name is not None or wanted.emit == "commit" or kept_by_time
         prefix = "KTABLE-TRANSFORMVALUES-"
         store = self._store(prefix, materialized, None) if stored else None
         name = self._names.named(name, prefix)

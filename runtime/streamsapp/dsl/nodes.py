@@ -22,6 +22,7 @@ from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.change import change_serde
 from streamsapp.serdes.wrapping import CONFIGURED
 from streamsapp.state.api import StoreBuilder
+from streamsapp.state.kinds.expiring import ExpiringType
 from streamsapp.topology.suppliers import NodeSupplier
 
 if TYPE_CHECKING:
@@ -157,8 +158,9 @@ class TableSourceNode(GraphNode):
             idle_after=self._consumed.idle_after,
         )
         topology.add_processor(self.name, self._table, self._source_name)
-        if self.reuse_source_topic:
-            for store in self._table.stores():
+        for store in self._table.stores():
+            # Rows whose time to live is over are deleted in a changelog of their own.
+            if self.reuse_source_topic and not isinstance(store.type, ExpiringType):
                 topology.connect_source_store_and_topic(store.name, self._topic)
 
 

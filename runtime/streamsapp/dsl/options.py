@@ -244,7 +244,9 @@ class Materialized(Option, Generic[K, V]):
     at once, too. With ``"commit"`` the last update of each key goes downstream when the task commits.
 
     ``retention`` is for windowed tables and refused elsewhere. ``versioned`` is how long a table without windows keeps
-    the earlier values of its keys (KIP-914): updates that come out of order do not replace later ones then. Durations
+    the earlier values of its keys (KIP-914): updates that come out of order do not replace later ones then. ``ttl`` is
+    the time to live of the rows of a table without windows: a row is deleted, here and downstream, once the stream time
+    of its task is so much later than the row's last update, which a row that is written anew begins again. Durations
     are ``timedelta`` or whole milliseconds. ``caching`` changes neither results nor emission, here as in Kafka Streams'
     semantics: reads and writes of a task always meet in memory first.
     """
@@ -259,6 +261,7 @@ class Materialized(Option, Generic[K, V]):
     emit: Emit | None = None
     log_config: dict[str, str] = field(default_factory=dict)
     versioned: Duration | None = None
+    ttl: Duration | None = None
 
     _POSITIONS: ClassVar[tuple[str, ...]] = ("store_name", "key_serde", "value_serde")
 
@@ -276,6 +279,7 @@ class Materialized(Option, Generic[K, V]):
         emit: Emit | None = None,
         log_config: dict[str, str] | None = None,
         versioned: Duration | None = None,
+        ttl: Duration | None = None,
     ) -> None: ...
     @overload
     def __init__(
@@ -291,6 +295,7 @@ class Materialized(Option, Generic[K, V]):
         emit: Emit | None = None,
         log_config: dict[str, str] | None = None,
         versioned: Duration | None = None,
+        ttl: Duration | None = None,
     ) -> None: ...
     def __init__(self, *given: Any, **named: Any) -> None:
         self._take(given, named)

@@ -5,7 +5,7 @@ Used while a program is built, on the user's thread.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from streamsapp.dsl.fitting import fitting
@@ -13,10 +13,11 @@ from streamsapp.dsl.names import NameGenerator
 from streamsapp.dsl.options import Emit, Materialized
 from streamsapp.dsl.windows import EmitStrategy, SessionWindows, SlidingWindows, Windows
 from streamsapp.errors import TopologyError
-from streamsapp.processor.api import duration_ms
+from streamsapp.processor.api import Duration, duration_ms
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.windowed import MAX_TIMESTAMP
 from streamsapp.state.api import Engine, StoreBuilder
+from streamsapp.state.kinds.expiring import TIMESTAMPED_KEY_VALUE_WITH_TTL, ExpiringType, ttl_in_ms
 from streamsapp.state.kinds.key_value import TIMESTAMPED_KEY_VALUE
 from streamsapp.state.kinds.session import SessionType
 from streamsapp.state.kinds.store_type import StoreType
@@ -44,9 +45,10 @@ class TableStore:
 
     @property
     def wanted(self) -> bool:
-        """Says whether there is a store whatever is built below: it is named, keeps versions, or updates are held back
-        for the commit."""
-        return self.queryable or self.emit_at_commit or self.history_ms is not None
+        """Says whether there is a store whatever is built below: it is named, keeps versions, its rows have a time to
+        live, or updates are held back for the commit."""
+        has_times = self.history_ms is not None or isinstance(self.builder.type, ExpiringType)
+        return self.queryable or self.emit_at_commit or has_times
 
     @property
     def history_ms(self) -> int | None:
@@ -78,12 +80,14 @@ def table_store(
     if materialized is not None and materialized.retention is not None:
         raise TopologyError(
             f"Materialized({materialized.store_name or ''!r}, retention=...): a table without windows keeps every key; "
-            "leave retention out, and delete rows by writing None"
+            "leave retention out, and delete rows by writing None, or give them a time to live with ttl"
         )
     return _store(names, prefix, materialized, key_serde, value_serde, _kind(materialized))
 
 
 def _kind(materialized: Materialized[Any, Any] | None) -> StoreType:
+    if materialized is not None and materialized.ttl is not None:
+        return _expiring(materialized, materialized.ttl)
     if materialized is None or materialized.versioned is None:
         return TIMESTAMPED_KEY_VALUE
     if materialized.store == "memory" or materialized.emit == "commit":
@@ -98,6 +102,21 @@ def _kind(materialized: Materialized[Any, Any] | None) -> StoreType:
             "values are kept must not be negative"
         )
     return VersionedType(history_ms)
+
+
+def _expiring(materialized: Materialized[Any, Any], ttl: Duration) -> StoreType:
+    where = f"Materialized({materialized.store_name or ''!r}, ttl=...)"
+    if materialized.versioned is not None:
+        raise TopologyError(
+            f"{where}: a table that keeps versions does so for their history; leave ttl or versioned out"
+        )
+    return replace(TIMESTAMPED_KEY_VALUE_WITH_TTL, ttl_ms=ttl_in_ms(where, ttl))
+
+
+def refuse_ttl(materialized: Materialized[Any, Any] | None, why: str) -> None:
+    """Raises where rows can have no time to live."""
+    if materialized is not None and materialized.ttl is not None:
+        raise TopologyError(f"Materialized({materialized.store_name or ''!r}, ttl=...): {why}")
 
 
 def window_store(
@@ -147,6 +166,7 @@ def session_store(
 def _retention(materialized: Materialized[Any, Any] | None, least: int, needs: str) -> int:
     if materialized is not None and materialized.versioned is not None:
         raise TopologyError(f"Materialized({materialized.store_name or ''!r}, versioned=...): windows have no versions")
+    refuse_ttl(materialized, "windows and sessions are kept for their retention; set retention, or leave ttl out")
     retention = materialized.retention if materialized is not None else None
     kept = least if retention is None else duration_ms(retention)
     if kept < least:

@@ -474,9 +474,11 @@ class Loop:
         """Has one of several inputs wait for its turn, if it does not and has a record. Among equal timestamps the
         order is that of these calls, as in ``PriorityQueue``."""
 
-    def run(self, *, control: Any, due: Any, limit: int) -> int:
+    def run(self, *, control: Any, due: Any, expiry: Any, limit: int) -> int:
         """Processes up to ``limit`` records unless ``control`` says to stop, of several inputs the one with the lowest
-        timestamp first, until the one whose turn it is has none. Returns how many were taken."""
+        timestamp first, until the one whose turn it is has none. Returns how many were taken. A record that would move
+        the stream time to ``expiry.next_due`` is put off: the time moves, and the record is the first of the next
+        call."""
 
     def clear(self) -> None:
         """Forgets which inputs wait for their turn."""
@@ -484,6 +486,8 @@ class Loop:
     #: The sum and the highest of the milliseconds by which records of the last call came late, also if it raised.
     late: int
     most: int
+    #: The input whose record was put off; ``None`` if none was.
+    put_off: Input | None
 
 class TakenBatch(NamedTuple):
     """A batch of an ``Outbox``."""

@@ -239,6 +239,15 @@ class Operator(ABC):
     #: Says whether each record leads to one behind the node, except records that rules leave out, as without a key.
     hands_on_every_record: ClassVar[bool] = False
 
+    @property
+    def kept_in(self) -> str | None:
+        """The name of the store in which it keeps a table, if it keeps one."""
+        return None
+
+    def expire(self, context: NodeContext) -> None:  # noqa: B027 - most operators keep no table
+        """Deletes the row of its table that is over first, and sends the deletion into the wiring that ``context``
+        belongs to. Called on the processing thread, between two records; there is such a row."""
+
     def start(self, context: NodeContext) -> None:  # noqa: B027 - most operators keep nothing
         """Makes what lasts as long as the task does, and begins user code. Called once, before the first ``bind``."""
 

@@ -17,6 +17,7 @@ from streamsapp.serdes.api import AnySerde
 from streamsapp.state.iterators import KeyValueIterator
 
 if TYPE_CHECKING:
+    from streamsapp.processor.api import Duration
     from streamsapp.state.kinds.store_type import StoreType
 
 K = TypeVar("K")
@@ -151,12 +152,18 @@ class KeyValueStore(Protocol, Generic[K, V]):
         """Returns the value of a key, ``None`` if it has none."""
         ...
 
-    def put(self, key: K, value: V | None) -> None:
+    def put(self, key: K, value: V | None, ttl: Duration | None = None) -> None:
         """Writes the value of a key; ``None`` deletes it. Raises ``ValueError`` for a value that the serde cannot
-        write."""
+        write.
+
+        In a store that was built with a time to live (``Stores.key_value_store_with_ttl_builder``, or
+        ``Materialized(ttl=...)``) the value is over once the task's stream time is ``ttl`` later than the record, or
+        than the value's own timestamp in a store with timestamps; ``None`` stands for the store's own ``ttl``. A value
+        that is over already deletes the key. Other stores raise ``StateStoreError`` for a ``ttl``.
+        """
         ...
 
-    def put_if_absent(self, key: K, value: V | None) -> V | None:
+    def put_if_absent(self, key: K, value: V | None, ttl: Duration | None = None) -> V | None:
         """Writes the value only if the key has none. Returns the value that the key had before."""
         ...
 

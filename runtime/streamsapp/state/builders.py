@@ -9,6 +9,12 @@ from streamsapp.java_names.lookup import java_names
 from streamsapp.processor.api import Duration, duration_ms
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.api import Engine, StoreBuilder
+from streamsapp.state.kinds.expiring import (
+    KEY_VALUE_WITH_TTL,
+    TIMESTAMPED_KEY_VALUE_WITH_TTL,
+    ExpiringType,
+    ttl_in_ms,
+)
 from streamsapp.state.kinds.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE, KeyValueType
 from streamsapp.state.kinds.session import SessionType
 from streamsapp.state.kinds.store_type import StoreType
@@ -99,6 +105,11 @@ def with_headers(builder: StoreBuilder) -> StoreBuilder:
     """Returns the same store with the headers of records in its entries (KIP-1271), as it is if its kind keeps none."""
     kind = builder.type
     return replace(builder, type=kind.with_headers()) if isinstance(kind, _WITH_HEADERS) else builder
+
+
+def with_ttl(name: str, kind: ExpiringType, ttl: Duration | None) -> ExpiringType:
+    """Returns the type of a store whose values have a time to live by default, unless it is ``None``."""
+    return kind if ttl is None else replace(kind, ttl_ms=ttl_in_ms(f"store {name}", ttl))
 
 
 _WITH_HEADERS = KeyValueType | WindowType | SessionType
@@ -254,6 +265,36 @@ class Stores:
         """Builds a :class:`~streamsapp.state.api.KeyValueStore` whose values are
         :class:`~streamsapp.state.api.ValueAndTimestamp` (KIP-258)."""
         return StoreBuilder(supplier.name, TIMESTAMPED_KEY_VALUE, supplier.engine, key_serde, value_serde)
+
+    @staticmethod
+    def key_value_store_with_ttl_builder(
+        supplier: KeyValueStoreSupplier,
+        key_serde: AnySerde | None = None,
+        value_serde: AnySerde | None = None,
+        *,
+        ttl: Duration | None = None,
+    ) -> StoreBuilder:
+        """Builds a :class:`~streamsapp.state.api.KeyValueStore` of plain values that have a time to live.
+
+        A value is over, and is deleted, once the task's stream time is ``ttl`` later than the record that wrote it. A
+        put may say another time to live; without any ``ttl``, values that are put without one live until they are
+        deleted. Raises ``TopologyError`` for a time below 1 ms and for one that no time can be.
+        """
+        kind = with_ttl(supplier.name, KEY_VALUE_WITH_TTL, ttl)
+        return StoreBuilder(supplier.name, kind, supplier.engine, key_serde, value_serde)
+
+    @staticmethod
+    def timestamped_key_value_store_with_ttl_builder(
+        supplier: KeyValueStoreSupplier,
+        key_serde: AnySerde | None = None,
+        value_serde: AnySerde | None = None,
+        *,
+        ttl: Duration | None = None,
+    ) -> StoreBuilder:
+        """Builds the same for values that are :class:`~streamsapp.state.api.ValueAndTimestamp`: each lives from its own
+        timestamp on."""
+        kind = with_ttl(supplier.name, TIMESTAMPED_KEY_VALUE_WITH_TTL, ttl)
+        return StoreBuilder(supplier.name, kind, supplier.engine, key_serde, value_serde)
 
     @staticmethod
     def timestamped_key_value_store_with_headers_builder(

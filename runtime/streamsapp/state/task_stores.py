@@ -330,7 +330,8 @@ class TaskStores:
 
     def count(self, store: str) -> int:
         """Counts the committed entries of an open store, one by one, on the thread that applies epochs."""
-        return sum(1 for _ in self._managed[store].engine.scan(b"", None, reverse=False))
+        managed = self._managed[store]
+        return sum(1 for _ in managed.engine.scan(b"", managed.layout.behind_entries, reverse=False))
 
     def statistics(self) -> dict[str, dict[str, int]]:
         """Returns figures per store, for the metrics thread. They cost nothing per record to count: reads that missed,

@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 
 from streamsapp import native
 from streamsapp.record import InputRecord, TopicIdentity, TopicPartition
+from streamsapp.tasks.expiry import Expiry
+from streamsapp.tasks.punctuation import Fire
 from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue
 from streamsapp.tasks.task_context import TaskContext
 from streamsapp.tasks.task_time import TaskTime
@@ -37,6 +39,8 @@ class PartitionGroup:
         self.time: TaskTime | None = None
         self._max_task_idle_ms = max_task_idle_ms
         self._context = context
+        #: The stores whose entries have a time to live.
+        self.expiry = Expiry()
         self._loop = native.Loop(inputs=self._inputs, context=context, punctuate=punctuate)
         #: Queues that got a record when they had none, in that order: among equal timestamps it decides.
         self._arrivals: deque[RecordQueue] = deque()
@@ -84,6 +88,18 @@ class PartitionGroup:
         self._arrivals.clear()
         self._idle_until_ms.clear()
 
+    @property
+    def is_put_off(self) -> bool:
+        """Says whether the next record has moved the stream time, and waits."""
+        return self._loop.put_off is not None
+
+    def take_moved(self) -> frozenset[TopicPartition]:
+        """Returns the inputs that moved time on without a record that is processed: since the last call by a marker, or
+        by their next record, which is put off until entries are deleted. A commit has their places and times."""
+        marked = frozenset() if self.time is None else self.time.take_moved()
+        waiting = self._loop.put_off
+        return marked.union(each.partition for each in self._queues if each.input is waiting)
+
     def wait_ms(self, now_ms: int) -> int | None:
         """The milliseconds that the task has to wait before it may process; ``None``: until more input arrives."""
         empty = [queue for queue in self._queues if not queue]
@@ -98,12 +114,31 @@ class PartitionGroup:
         self._idle_until_ms = {each.partition: self._idle_until_ms.get(each.partition, until) for each in empty}
         return max(0, max(self._idle_until_ms.values()) - now_ms)
 
+    @property
+    def is_expiring(self) -> bool:
+        """Says whether entries of stores may be over that are not deleted yet."""
+        return self._context.stream_time >= self.expiry.next_due
+
+    def expire_and_run(self, control: ProcessingControl, limit: int, fire: Fire) -> int:
+        """Processes records as :meth:`run` does, and deletes entries that are over before the records that would find
+        them: up to ``limit`` of both. Returns how many records were taken."""
+        taken, room = 0, limit
+        while True:
+            if self.is_expiring:
+                room -= self.expiry.sweep(self._context.stream_time, control, room, fire)
+                if self.is_expiring:
+                    return taken
+            taken += self.run(control, max(1, min(room, limit - taken)))
+            if taken >= limit or not self.is_expiring:
+                return taken
+
     def run(self, control: ProcessingControl, limit: int) -> int:
         """Process up to ``limit`` records in time order; returns how many were taken. With several inputs it ends when
         the one whose turn it is has no record left: whether to go on without it is decided anew, by ``wait_ms``.
 
         Stops early when ``control.stop`` is set. Raises what the exception handlers don't absorb; the record that
-        failed is then not counted as processed, so that its offset is not committed.
+        failed is then not counted as processed, so that its offset is not committed. A record that moves the stream
+        time to where entries of stores are over is put off: they are to be deleted before the next call.
         """
         if self.time is not None:
             self.time.restore()
@@ -111,7 +146,7 @@ class PartitionGroup:
             self._offer_heads()
         loop, context = self._loop, self._context
         try:
-            return loop.run(control=control, due=context.stream_time_punctuation, limit=limit)
+            return loop.run(control=control, due=context.stream_time_punctuation, expiry=self.expiry, limit=limit)
         finally:
             context.lateness.observe(loop.late, loop.most)
 

@@ -206,6 +206,7 @@ class StreamTask:
         self._group = self._new_group()
         if (flow := self.plan.sub_topology.time) is not None:
             self._group.time = TaskTime(flow, self.context, self.stores.stores[flow.store], self._wired, wires.emit)
+        self._group.expiry.begin(self.stores.stores, self._wired.tables, lambda: self.context.stream_time)
         for partition, node in self.plan.inputs.items():
             self.add_input(partition, node)
         self._group.topics = {each: self.topics.get(each.topic, UNKNOWN_TOPIC) for each in self.plan.inputs}
@@ -321,10 +322,13 @@ class StreamTask:
     def wait_ms(self, now_ms: int) -> int | None:
         """Milliseconds until the task may process, 0 for now, ``None`` until more input arrives (KIP-695)
         or calls are answered."""
-        return None if self.context.execution.calls.full else self._group.wait_ms(now_ms)
+        if self.context.execution.calls.full:
+            return None
+        return 0 if self.is_expiring else self._group.wait_ms(now_ms)
 
     def process(self, control: ProcessingControl, limit: int) -> int:
-        """Process up to ``limit`` buffered records; returns how many were taken."""
+        """Process up to ``limit`` buffered records; returns how many were taken. Entries of stores that are over are
+        deleted first, up to as many: there may be more, and no record was taken."""
         self.touched = True
         probed = self.probes.for_records()
         self._go_through(probed)
@@ -332,13 +336,18 @@ class StreamTask:
             limit = min(limit, self.probes.at_once)
         lateness = self.context.lateness
         lateness.begin_batch(self.context.clock.now_ms())
-        taken = self._group.run(control, limit)
+        taken = self._group.expire_and_run(control, limit, self._fire)
         self.processed_records += taken
         self.context.record_errors.warnings.taken += taken
         if probed is not None:
             self.probes.took(taken)
         lateness.count(taken)
         return taken
+
+    @property
+    def is_expiring(self) -> bool:
+        """Says whether entries of stores may be over that are not deleted yet. No record is processed before."""
+        return self._group.is_expiring
 
     def _go_through(self, probed: Wiring | None) -> None:
         """Switch to the wiring with probes, or to the plain one. Called between two batches, so that a record goes one
@@ -354,7 +363,9 @@ class StreamTask:
         """Fire the callbacks that wait for no record: by wall clock, and by a stream time that was reached before they
         were scheduled, in ``init`` or by the wall clock."""
         self.punctuate_wall_clock()
-        if self.context.stream_time >= self.context.stream_time_punctuation.next_due:
+        is_due = self.context.stream_time >= self.context.stream_time_punctuation.next_due
+        # A record that has moved the time, and is put off, comes before its callbacks.
+        if is_due and not self._group.is_put_off:
             self.touched = True
             self._go_through(self.probes.for_results())
             self._punctuate_stream_time()
@@ -457,8 +468,7 @@ class StreamTask:
         ``None`` when nothing happened since the last commit. Constant time: processing stands still meanwhile.
         """
         self.touched = False
-        moved = frozenset() if self.time is None else self.time.take_moved()
-        metadata = self.context.processor_metadata.to_commit()
+        moved, metadata = self._group.take_moved(), self.context.processor_metadata.to_commit()
         offsets = {
             partition: ConsumedOffset(position, queue.partition_time, metadata, topic)
             for partition, queue in self._group.queues.items()

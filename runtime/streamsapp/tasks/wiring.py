@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from streamsapp import native
@@ -110,6 +110,16 @@ class WiredTopology:
     def holding(self) -> dict[str, Operator]:
         """The operators that hold results back."""
         return {name: each for name, each in self.operators.items() if type(each).emit_held is not Operator.emit_held}
+
+    @cached_property
+    def tables(self) -> dict[str, tuple[str, Callable[[int], None]]]:
+        """By store the node that keeps its table there, and the function that deletes the row which is over first. A
+        store that several nodes write to is the first one's."""
+        nodes = {store: name for name, each in reversed(self.operators.items()) if (store := each.kept_in) is not None}
+        return {store: (name, partial(self._expire, name)) for store, name in nodes.items()}
+
+    def _expire(self, name: str, _: int) -> None:
+        self.operators[name].expire(self._bindings[name])
 
     def deliver(self) -> None:
         """Send the results of calls that were answered, upstream operators first."""

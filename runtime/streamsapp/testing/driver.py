@@ -323,7 +323,8 @@ class TopologyTestDriver(JavaNames):
             task.reached_end(partition)
         if not task.buffered_records or task.wait_ms(self._clock.now_ms()) != 0:
             return False
-        task.process(self._control, 1)
+        while not task.process(self._control, 1) and task.is_expiring:
+            pass
         task.punctuate()  # also where the record was dropped: what the wall clock scheduled by stream time is due
         self._commit(task)
         return True

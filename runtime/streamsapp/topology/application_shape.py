@@ -59,7 +59,8 @@ class StoreShape:
     @property
     def changelog_form(self) -> str:
         """The same for all types whose changelogs are alike: a store is made from any of them."""
-        return self.type.removeprefix("timestamped_").partition("-")[0].removesuffix("_by_time")
+        kind = self.type.removeprefix("ttl_").removeprefix("timestamped_")
+        return kind.partition("-")[0].removesuffix("_by_time")
 
 
 def misfits(old: ApplicationShape, new: ApplicationShape, anew: str) -> Iterator[str]:

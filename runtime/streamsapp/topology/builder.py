@@ -29,6 +29,7 @@ from streamsapp.topology.name_rules import (
     check_read_only_store,
     check_store_builder,
     check_store_name,
+    refuse_ttl,
     topic_name,
 )
 from streamsapp.topology.naming import naming_fault
@@ -236,6 +237,7 @@ class Topology(JavaNames):
         processor, by copying the records: right only where the processor puts them as they are.
         """
         check_store_builder("add_global_store", builder)
+        refuse_ttl("add_global_store", builder)
         topic = _text(f"global store {builder.name}", topic)
         self._check_new(source)
         self._check_source_topics(source, (topic,), None)

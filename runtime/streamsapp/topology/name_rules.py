@@ -1,4 +1,4 @@
-"""Names that topics and stores can have, and what is no store builder.
+"""Names that topics and stores can have, and store builders that do not fit.
 
 Called by the topology builder and the DSL, on the thread that builds the topology; where a sink chooses its topic, on a
 processing thread, for each topic once.
@@ -11,6 +11,7 @@ import re
 from streamsapp.errors import TopologyError
 from streamsapp.plain_text import plain_text
 from streamsapp.state.api import StoreBuilder
+from streamsapp.state.kinds.expiring import ExpiringType
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 #: A placeholder that was not filled in, or a function that an f-string has turned into text.
@@ -53,6 +54,16 @@ def check_read_only_store(operation: str, builder: StoreBuilder) -> None:
             f"{operation}({builder.name!r}): the store is restored from the topic that it reads, and has no changelog "
             f"topic to which {builder.log_config!r} could apply; leave the configuration of its log out (log_config, "
             "logConfig), and set it on that topic itself"
+        )
+    refuse_ttl(operation, builder)
+
+
+def refuse_ttl(operation: str, builder: StoreBuilder) -> None:
+    """Raises for a time to live of a store that is restored from a topic of others."""
+    if isinstance(builder.type, ExpiringType):
+        raise TopologyError(
+            f"{operation}({builder.name!r}): the store is restored from the topic that it reads, in which its entries "
+            "cannot be deleted; leave the time to live out (ttl), and have the writers of the topic delete"
         )
 
 

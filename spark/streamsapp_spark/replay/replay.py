@@ -129,7 +129,7 @@ class Replay:
         taken = self._task.process(self._control, min(limit, STEP - self._since_step))
         self._since_step += taken
         self._since_commit += taken
-        if self._since_step >= STEP and self._commit_is_due():
+        if (self._since_step >= STEP or self._task.is_expiring) and self._commit_is_due():
             yield from self.commit(taken)
         else:
             yield Advance(taken, self._task.take_output())

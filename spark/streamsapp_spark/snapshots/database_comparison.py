@@ -14,6 +14,8 @@ from streamsapp.serdes.api import or_configured
 from streamsapp.serdes.windowed import Windowed
 from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.engine.entries import NO_TIMESTAMP
+from streamsapp.state.kinds.expiring import ExpiringType
+from streamsapp.state.kinds.expiry import Lasting, key_of
 from streamsapp.state.kinds.versioned import VersionedType
 from streamsapp.state.kinds.versions import Version, VersionLayout
 
@@ -61,11 +63,14 @@ class EntryReader:
         self._key_of = (store.key_serde or config.default_key_serde).bind(topic, is_key=True).deserialize
         self._window_of = store.type.window_of
         self._versioned = isinstance(store.type, VersionedType)
+        self._expiring = isinstance(store.type, ExpiringType)
         value = or_configured(store.value_serde, config.default_serdes).bind(topic, is_key=False)
         self._format = store.type.format(value)
 
     def key(self, physical: bytes) -> Any:
         """Returns the key, in stores of windows and sessions with its window."""
+        if self._expiring:
+            return self._key_of(key_of(physical))
         if self._window_of is None:
             return self._key_of(VersionLayout.key_of(physical) if self._versioned else physical)
         key, start_ms, end_ms = self._window_of(physical)
@@ -76,6 +81,8 @@ class EntryReader:
         stored, timestamp = self._format.entry(physical)
         if isinstance(stored, Version):
             stored, timestamp = stored.value, stored.since
+        elif self._expiring and not isinstance(stored, Lasting):
+            return "its place in the order of time", None
         return self._format.from_stored(stored), None if timestamp == NO_TIMESTAMP else timestamp
 
 

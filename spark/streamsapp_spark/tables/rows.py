@@ -50,13 +50,14 @@ def changed_rows(
     plan = app.plan(after.task_id)
     family = task_stores(plan, directory, app.config, app.resources).families[columns.store]
     topic = plan.changelog_topics.get(columns.store, columns.store)
-    read = EntryReader(app.builder(columns.store), topic, app.config)
+    builder = app.builder(columns.store)
+    read, end = EntryReader(builder, topic, app.config), builder.type.layout().behind_entries
     with (
         database_of(app.resources, [family], directory / "before") as older,
         database_of(app.resources, [family], directory / "after") as newer,
     ):
         rest = _rest(columns, after)
-        for key, was, is_ in Comparison(older.scan(family, b"", None, False), newer.scan(family, b"", None, False)):
+        for key, was, is_ in Comparison(older.scan(family, b"", end, False), newer.scan(family, b"", end, False)):
             old, new = (None if each is None else read.value(each) for each in (was, is_))
             values = (columns.value(None if each is None else each[0]) for each in (old, new))
             change = "insert" if old is None else "delete" if new is None else "update"

@@ -45,9 +45,9 @@ def test_faults_of_structure_are_told_at_once() -> None:
         "graph.processors[0].parent: unknown field; did you mean 'parents'?",
         "graph.processors[0].parents: is required",
         (
-            "graph.stores[0].type: expected 'keyValue' or 'session' or 'sessionWithHeaders' or 'timestampedKeyValue' "
-            "or 'timestampedKeyValueWithHeaders' or 'timestampedWindow' or 'timestampedWindowWithHeaders' "
-            "or 'versioned' or 'window', got 'windows'"
+            "graph.stores[0].type: expected 'keyValue' or 'keyValueWithTtl' or 'session' or 'sessionWithHeaders' "
+            "or 'timestampedKeyValue' or 'timestampedKeyValueWithHeaders' or 'timestampedKeyValueWithTtl' "
+            "or 'timestampedWindow' or 'timestampedWindowWithHeaders' or 'versioned' or 'window', got 'windows'"
         ),
         "graph.stores[0].engine: expected 'memory' or 'rocksdb', got 3",
         "graph.sink: unknown field; did you mean 'sinks'?",

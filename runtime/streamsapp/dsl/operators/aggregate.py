@@ -12,11 +12,12 @@ from functools import partial
 from typing import Any
 
 from streamsapp import native
-from streamsapp.dsl.operators.forward_updates import Update, VersionedTable, forward_updates
+from streamsapp.dsl.operators.forward_updates import ExpiringTable, Update, VersionedTable, forward_updates
 from streamsapp.dsl.operators.held import Held, Noted, hold_cells, hold_updates
 from streamsapp.dsl.operators.short_cut import ShortCut, short_cut
 from streamsapp.processor.operator import NodeContext, OldIsKnown, Operator, Push, Reason, nowhere, old_known_by
 from streamsapp.serdes.api import identity
+from streamsapp.state.kinds.expiring import ExpiringStoreImpl
 from streamsapp.state.kinds.key_value import KeyValueStoreImpl
 from streamsapp.state.kinds.versioned import VersionedStoreImpl
 
@@ -77,8 +78,30 @@ class StoredTableOperator(Operator):
         if isinstance(store, VersionedStoreImpl):
             versions = VersionedTable(context, store, self._send_old_values)
             return self.bind_to_store(context, versions, versions.update)
-        update = self._hold or forward_updates(context.forward, self._send_old_values)
+        update = self._update(context)
+        if isinstance(store, ExpiringStoreImpl):
+            table = ExpiringTable(context, store, update)
+            return self.bind_to_store(context, table, table.update)
         return self.bind_to_store(context, store, update)
+
+    def _update(self, context: NodeContext) -> Update:
+        return self._hold or forward_updates(context.forward, self._send_old_values)
+
+    @property
+    def kept_in(self) -> str | None:
+        return self._store_name
+
+    def expire(self, context: NodeContext) -> None:
+        store: ExpiringStoreImpl = context.store(self._store_name)
+        key_bytes, stored, until = store.take_over()
+        if context.forward is nowhere:
+            return
+        try:
+            key, old = store.key_of(key_bytes), store.from_stored(stored)
+        except Exception as error:
+            context.on_error(error, None, None, until, None)
+            return
+        self._update(context)(key, key_bytes, None, old, until, None)
 
     def _true_old(self, context: NodeContext) -> bool:
         return self._emit_at_commit or (self.sends_true_old and not context.without_caches)

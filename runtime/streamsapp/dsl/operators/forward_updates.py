@@ -13,6 +13,7 @@ from streamsapp import native
 from streamsapp.processor.operator import NodeContext, Push, Reason, handed_on_to, nowhere
 from streamsapp.record import Headers
 from streamsapp.serdes.api import AnySerde
+from streamsapp.state.kinds.expiring import ExpiringStoreImpl, Written
 from streamsapp.state.kinds.versioned import (
     PUT_RETURN_CODE_NOT_PUT,
     PUT_RETURN_CODE_VALID_TO_UNDEFINED,
@@ -35,6 +36,9 @@ class Sent(IntEnum):
     NEW_VALUE = 1
     NEW_AND_NONE = 2
     NEW_AND_OLD = 3
+
+
+OVER = Reason("its time to live is over", "a longer ttl of the table lets older records in")
 
 
 class LateChange(tuple[Any, Any]):
@@ -89,3 +93,34 @@ class VersionedTable:
         change = new, old if self._send_old_values else None
         latest = valid_to == PUT_RETURN_CODE_VALID_TO_UNDEFINED
         self._forward(key, change if latest else LateChange(change), timestamp, headers)
+
+
+class ExpiringTable:
+    """A store with a time to live in place of the key-value store that an operator writes. A row that is over when it
+    is written is never there: it goes downstream as the deletion of the one that was, if there was one."""
+
+    cells = None
+
+    def __init__(self, context: NodeContext, store: ExpiringStoreImpl, update: Update) -> None:
+        self.key_bytes, self.read = store.key_bytes, store.read
+        self.from_stored, self.to_stored, self.raw = store.from_stored, store.to_stored, store.raw
+        self._keep = store.keep
+        self._update = update
+        self._dropped = context.dropped
+        self._written = Written.KEPT
+
+    def write(self, key: bytes, stored: Any, timestamp: int) -> None:
+        """Writes a row; :meth:`update` is to follow."""
+        self._written = self._keep(key, stored, timestamp)
+
+    def writes_as(self, key_serde: AnySerde, value_serde: AnySerde) -> bool:
+        """Returns False: whether a row is sent is known when it is written."""
+        return False
+
+    def update(self, key: Any, identity: Hashable, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
+        """Sends the change of the row that was written."""
+        written = self._written
+        if written is Written.OVER_AND_NOTHING_THERE:
+            self._dropped(OVER)
+        else:
+            self._update(key, identity, None if written is Written.OVER else new, old, timestamp, headers)

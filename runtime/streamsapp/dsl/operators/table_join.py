@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streamsapp.dsl.operators.aggregate import StoredTableOperator
-from streamsapp.dsl.operators.forward_updates import LateChange, Update
+from streamsapp.dsl.operators.forward_updates import ExpiringTable, LateChange, Update
 from streamsapp.dsl.operators.table_views import Get, TableView
 from streamsapp.dsl.operators.tables import NULL_KEY, OUT_OF_ORDER
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
-from streamsapp.state.kinds.key_value import KeyValueStoreImpl
 
 
 @dataclass
@@ -69,20 +68,20 @@ class JoinTables(Operator):
 
 
 class StoreJoined(StoredTableOperator):
-    """Keeps the joined table. Old values come with the changes; if updates wait for the commit, they are read from the
-    store."""
+    """Keeps the joined table. Old values come with the changes; if updates wait for the commit, or rows have a time to
+    live, they are read from the store."""
 
-    def bind_to_store(self, context: NodeContext, store: KeyValueStoreImpl, update: Update) -> Push:
+    def bind_to_store(self, context: NodeContext, store: Any, update: Update) -> Push:
         key_bytes_of, read, write = store.key_bytes, store.read, store.write
         from_stored, to_stored, on_error = store.from_stored, store.to_stored, context.on_error
-        emit_at_commit = self._emit_at_commit
+        reads_old = self._emit_at_commit or isinstance(store, ExpiringTable)
 
         def push(key: Any, change: Any, timestamp: int, headers: Headers | None) -> None:
             new, old = change
             try:
                 key_bytes = key_bytes_of(key)
                 new_stored = None if new is None else to_stored(key, new)
-                if emit_at_commit:
+                if reads_old:
                     old = from_stored(read(key_bytes)[0])
             except Exception as error:
                 on_error(error, key, change, timestamp, headers)

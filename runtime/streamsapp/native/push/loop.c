@@ -15,21 +15,28 @@ typedef struct {
     PyObject_HEAD
     PyObject *inputs, *context, *punctuate;
     PyObject *running; /* the input whose turn it is; NULL between two calls */
+    PyObject *put_off; /* the input whose head waits until what is over at its time is gone; NULL if none does */
     PyObject *cells;   /* in which records were counted last; may be NULL */
     Turns turns;       /* of several inputs, the others that have a head */
     long long late, most;
 } Loop;
 
+/* The next time at which something is to be done. */
+typedef struct {
+    PyObject **slot;  /* of Python, which says it */
+    PyObject *object; /* what the slot had when it was read last, or NULL */
+    int64_t time;     /* what it said */
+} Due;
+
 /* The state of one call. */
 typedef struct {
-    PyObject **stop, **message, **time, **next_due; /* slots of the control, the context and what is due */
-    int64_t stream_time;                            /* what *time is */
-    PyObject *due_object;                           /* what *next_due was when it was read last, or NULL */
-    int64_t due;                                    /* what it said */
-    int takes_turns;                                /* says whether there are several inputs */
+    PyObject **stop, **message, **time; /* slots of the control and the context */
+    int64_t stream_time;                /* what *time is */
+    Due calls, expiry;                  /* of callbacks, and of entries of stores */
+    int takes_turns;                    /* says whether there are several inputs */
 } Turn;
 
-enum { GO_ON, LEAVE, RAISED };
+enum { GO_ON, ENOUGH, LEAVE, PUT_OFF, RAISED };
 
 /* The value of a slot from now on. */
 static void put(PyObject **slot, PyObject *value) { Py_SETREF(*slot, Py_NewRef(value)); }
@@ -49,30 +56,36 @@ static void note_time(Loop *self, Input *input, Turn *turn, PyObject *time) {
     }
 }
 
-/* Reads the time at which the next callback is due, an int or a float that may be infinite; 0, or -1 with an exception.
- */
-static int read_due(Turn *turn) {
-    PyObject *due = *turn->next_due ? *turn->next_due : Py_None; /* which is no time either */
+/* Reads a time, an int or a float that may be infinite; 0, or -1 with an exception. */
+static int read_due(Due *of) {
+    PyObject *due = *of->slot ? *of->slot : Py_None; /* which is no time either */
     int overflow = 0;
-    if (PyLong_Check(due)) turn->due = PyLong_AsLongLongAndOverflow(due, &overflow);
+    if (PyLong_Check(due)) of->time = PyLong_AsLongLongAndOverflow(due, &overflow);
     else {
         double time = PyFloat_AsDouble(due);
         if (time == -1 && PyErr_Occurred()) return -1;
         overflow = time >= (double)INT64_MAX ? 1 : time <= (double)INT64_MIN ? -1 : 0;
-        if (!overflow) turn->due = (int64_t)ceil(time);
+        if (!overflow) of->time = (int64_t)ceil(time);
     }
-    if (overflow) turn->due = overflow > 0 ? INT64_MAX : INT64_MIN;
-    Py_XSETREF(turn->due_object, Py_NewRef(due));
+    if (overflow) of->time = overflow > 0 ? INT64_MAX : INT64_MIN;
+    Py_XSETREF(of->object, Py_NewRef(due));
     return 0;
+}
+
+/* Says whether it is to be done at a time; -1 with an exception. */
+static inline int is_due(Due *of, int64_t time) {
+    if (*of->slot != of->object && read_due(of)) return -1;
+    return time >= of->time;
 }
 
 /* Punctuates where it is time to. The record may have scheduled something that is due at once. */
 static int look_at_time(const Loop *self, Turn *turn) {
-    if (*turn->next_due != turn->due_object && read_due(turn)) return RAISED;
-    return turn->stream_time >= turn->due && notify(self->punctuate) ? RAISED : GO_ON;
+    int due = is_due(&turn->calls, turn->stream_time);
+    return due < 0 || (due && notify(self->punctuate)) ? RAISED : GO_ON;
 }
 
-/* Has Python move time on, which reads and sets the context's. The marker is no head any more. */
+/* Has Python move time on, which reads and sets the context's. The marker is no head any more. It is not put off for
+ * entries that are over by then: it cannot be known before where it moves time to. */
 static int run_marker(const Loop *self, Input *input, Turn *turn) {
     PyObject *marker = input->record, *apply = Py_NewRef(input->apply);
     input->record = NULL;
@@ -86,12 +99,26 @@ static int run_marker(const Loop *self, Input *input, Turn *turn) {
     Py_DECREF(done);
     turn->stream_time = PyLong_AsLongLong(*turn->time);
     if (turn->stream_time == -1 && PyErr_Occurred()) return RAISED;
-    return look_at_time(self, turn);
+    int how = look_at_time(self, turn);
+    int over = how == GO_ON ? is_due(&turn->expiry, turn->stream_time) : 0;
+    return over ? over < 0 ? RAISED : ENOUGH : how;
 }
 
-/* Pushes the head, which is none any more. */
+/* The head moves time to where entries of stores are over. It waits until they are gone, so that neither it nor what
+ * it leads to finds any of them. */
+static int put_off(Loop *self, Input *input, Turn *turn) {
+    PyObject *time = PyLong_FromLongLong(input->time);
+    if (!time) return RAISED;
+    note_time(self, input, turn, time);
+    Py_DECREF(time);
+    return PUT_OFF;
+}
+
+/* Pushes the head, which is none any more, unless it is put off. */
 static int run_head(Loop *self, Input *input, Turn *turn) {
     if (Py_IS_TYPE(input->record, &sa_time_marker_type.type)) return run_marker(self, input, turn);
+    int over = is_due(&turn->expiry, input->time);
+    if (over) return over < 0 ? RAISED : put_off(self, input, turn);
     Record *record = (Record *)input->record;
     PyObject *push = Py_NewRef(input->push);
     PyObject *given[PUSHED] = {input->key, input->value, PyLong_FromLongLong(input->time), record->headers};
@@ -154,7 +181,10 @@ static Input *input_at(const Loop *self, Py_ssize_t place) {
 static int begin(Loop *self, Turn *turn) {
     turn->takes_turns = PyList_GET_SIZE(self->inputs) > 1;
     if (*turn->stop != Py_False) return 0;
-    if (!turn->takes_turns) self->running = Py_XNewRef((PyObject *)input_at(self, 0));
+    if (self->put_off) {
+        self->running = self->put_off;
+        self->put_off = NULL;
+    } else if (!turn->takes_turns) self->running = Py_XNewRef((PyObject *)input_at(self, 0));
     else if (self->turns.count) self->running = (PyObject *)sa_poll(&self->turns);
     return self->running != NULL;
 }
@@ -163,8 +193,9 @@ static int begin(Loop *self, Turn *turn) {
 static int end(Loop *self, const Turn *turn, int how) {
     Input *last = (Input *)self->running, *each;
     self->running = NULL;
-    last->is_offered = 0;
-    int failed = how == RAISED || (turn->takes_turns && offer(self, last));
+    last->is_offered = how == PUT_OFF;
+    if (how == PUT_OFF) self->put_off = Py_NewRef((PyObject *)last);
+    int failed = how == RAISED || (turn->takes_turns && how != PUT_OFF && offer(self, last));
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(self->inputs); i++)
         if ((each = input_at(self, i))) sa_look_away(each);
     Py_DECREF(last);
@@ -175,16 +206,17 @@ static int end(Loop *self, const Turn *turn, int how) {
 
 /* The arguments of run(). */
 typedef struct {
-    PyObject *control, *due;
+    PyObject *control, *due, *expiry;
     Py_ssize_t limit;
 } Run;
 
 static const Field run_fields[] = {
-    FIELD(Run, control, OBJECT), FIELD(Run, due, OBJECT), FIELD(Run, limit, SIZE, .most = PY_SSIZE_T_MAX), {0}};
+    FIELD(Run, control, OBJECT), FIELD(Run, due, OBJECT), FIELD(Run, expiry, OBJECT), FIELD(Run, limit, SIZE, .most = PY_SSIZE_T_MAX), {0}};
 
 static int find_slots(const Loop *self, const Run *run, Turn *turn) {
     if (!(turn->stop = sa_slot(run->control, "stop")) || !(turn->message = sa_slot(self->context, "message")) ||
-        !(turn->time = sa_slot(self->context, "stream_time")) || !(turn->next_due = sa_slot(run->due, "next_due")))
+        !(turn->time = sa_slot(self->context, "stream_time")) ||
+        !(turn->calls.slot = sa_slot(run->due, "next_due")) || !(turn->expiry.slot = sa_slot(run->expiry, "next_due")))
         return -1;
     turn->stream_time = PyLong_AsLongLong(*turn->time);
     return turn->stream_time == -1 && PyErr_Occurred() ? -1 : 0;
@@ -203,10 +235,11 @@ static PyObject *loop_run(Loop *self, PyObject *const *given, Py_ssize_t count, 
     sa_keep_cells_used(&self->cells);
     while (how == GO_ON && taken < run.limit) {
         how = run_next(self, &turn);
-        taken += how == GO_ON;
+        taken += how == GO_ON || how == ENOUGH;
     }
     sa_keep_cells_used(NULL);
-    Py_XDECREF(turn.due_object);
+    Py_XDECREF(turn.calls.object);
+    Py_XDECREF(turn.expiry.object);
     put(turn.message, Py_None);
     return end(self, &turn, how) ? NULL : PyLong_FromSsize_t(taken);
 }
@@ -218,6 +251,8 @@ static PyObject *loop_offer(Loop *self, PyObject *input) {
 
 static PyObject *loop_clear(Loop *self, PyObject *none) {
     sa_clear_turns(&self->turns);
+    if (self->put_off) ((Input *)self->put_off)->is_offered = 0;
+    Py_CLEAR(self->put_off);
     Py_RETURN_NONE;
 }
 
@@ -225,6 +260,7 @@ static const Field loop_fields[] = {FIELD(Loop, inputs, OBJECT, .type = &PyList_
                                     FIELD(Loop, context, OBJECT),
                                     FIELD(Loop, punctuate, FUNCTION),
                                     FIELD(Loop, running, OWN),
+                                    FIELD(Loop, put_off, OWN),
                                     FIELD(Loop, cells, OWN),
                                     {0}};
 
@@ -247,10 +283,11 @@ static void loop_free(PyObject *object) {
 
 static PyMemberDef loop_members[] = {{"late", T_LONGLONG, offsetof(Loop, late), READONLY, NULL},
                                      {"most", T_LONGLONG, offsetof(Loop, most), READONLY, NULL},
+                                     {"put_off", T_OBJECT, offsetof(Loop, put_off), READONLY, NULL},
                                      {0}};
 
 static PyMethodDef loop_methods[] = {{"run", (PyCFunction)(void (*)(void))loop_run, METH_FASTCALL | METH_KEYWORDS,
-                                      "run(*, control, due, limit): records taken"},
+                                      "run(*, control, due, expiry, limit): records taken"},
                                      {"offer", (PyCFunction)loop_offer, METH_O, "offer(input): it waits for its turn"},
                                      {"clear", (PyCFunction)loop_clear, METH_NOARGS, "clear(): none waits"},
                                      {0}};

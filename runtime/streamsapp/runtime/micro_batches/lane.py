@@ -147,7 +147,7 @@ class Lane:
                 self._work[task.id].records += count
                 taken += count
                 self._send(task)
-                if not count:
+                if not count and not task.is_expiring:
                     break
         return taken
 

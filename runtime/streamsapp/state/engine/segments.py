@@ -46,6 +46,7 @@ class Segments:
     mark = b""
     takes_cells = False
     start_at = 0
+    behind_entries = None
     #: Says whether the time of a deletion counts as written. A deletion by which nothing can be deleted moves no time.
     deletions_are_times = True
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NoReturn
 
+from streamsapp.errors import StateStoreError
 from streamsapp.java_names.lookup import java_names
+from streamsapp.processor.api import Duration
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.serdes import Serdes
 from streamsapp.state.api import ValueAndTimestamp, ValueTimestampHeaders
@@ -42,7 +44,7 @@ class KeyValueStoreImpl(SerdeFacade):
         #: ``(key bytes, stored, timestamp)``; to delete, ``stored`` is ``None`` and the timestamp is that of the record
         #: in process. A plain store gives no timestamps back: -1.
         self.read: Callable[[bytes], Entry] = layers.read
-        self.write: Callable[[bytes, Any, int], None] = layers.write
+        self.write: Callable[[bytes, Any, int], object] = layers.write
         self.layers: Layers = layers
         self.prefetch: Callable[[Iterable[bytes]], None] = layers.prefetch
         #: The cells in which entries are counted up in place; ``None`` if that cannot be done.
@@ -61,11 +63,15 @@ class KeyValueStoreImpl(SerdeFacade):
     def get(self, key: Any) -> Any:
         return self._value(self.read(self._key(key)))
 
-    def put(self, key: Any, value: Any) -> None:
+    def put(self, key: Any, value: Any, ttl: Duration | None = None) -> None:
+        if ttl is not None:
+            self._refuse_ttl()
         self._put(key, self._key(key), value)
 
-    def put_if_absent(self, key: Any, value: Any) -> Any:
+    def put_if_absent(self, key: Any, value: Any, ttl: Duration | None = None) -> Any:
         """Puts the value if the key has none; returns the value that was there."""
+        if ttl is not None:
+            self._refuse_ttl()
         key_bytes = self._key(key)
         previous = self._value(self.read(key_bytes))
         if previous is None:
@@ -110,6 +116,12 @@ class KeyValueStoreImpl(SerdeFacade):
     def close(self) -> None:
         super().close()
         self.write = self._write
+
+    def _refuse_ttl(self) -> NoReturn:
+        raise StateStoreError(
+            f"state store {self._name!r} was built without a time to live; build it with StoreBuilder.with_ttl(), or "
+            "its table with Materialized(ttl=...), or leave ttl out"
+        )
 
     def _value(self, entry: Entry) -> Any:
         return self.from_stored(entry[0])

@@ -109,6 +109,11 @@ class Layout(Protocol):
         window."""
         ...
 
+    @property
+    def behind_entries(self) -> bytes | None:
+        """The first key behind all entries that have a key of the changelog; ``None`` if there are no others."""
+        ...
+
     def restored(
         self, records: Sequence[InputRecord], format: EntryFormat, committed: Reads
     ) -> Sequence[PhysicalEntry]:
@@ -220,6 +225,7 @@ class PlainLayout:
 
     takes_cells = True
     start_at = 0
+    behind_entries: bytes | None = None
 
     def restored(
         self, records: Sequence[InputRecord], format: EntryFormat, committed: Reads
