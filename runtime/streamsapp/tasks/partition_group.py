@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 from streamsapp import native
 from streamsapp.record import InputRecord, TopicIdentity, TopicPartition
+from streamsapp.tasks.alignment import NO_LIMIT
 from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue
 from streamsapp.tasks.task_context import TaskContext
 from streamsapp.tasks.task_time import TaskTime
@@ -98,9 +99,17 @@ class PartitionGroup:
         self._idle_until_ms = {each.partition: self._idle_until_ms.get(each.partition, until) for each in empty}
         return max(0, max(self._idle_until_ms.values()) - now_ms)
 
-    def run(self, control: ProcessingControl, limit: int) -> int:
-        """Process up to ``limit`` records in time order; returns how many were taken. With several inputs it ends when
-        the one whose turn it is has no record left: whether to go on without it is decided anew, by ``wait_ms``.
+    @property
+    def next_time(self) -> int | None:
+        """The timestamp of the record that is processed next, ``None`` when there is none. Drops records that cannot be
+        read on the way."""
+        heads = [queue.head_timestamp() for queue in self._queues if queue]
+        return min((head for head in heads if head is not None), default=None)
+
+    def run(self, control: ProcessingControl, limit: int, until: int = NO_LIMIT) -> int:
+        """Process up to ``limit`` records in time order, of times up to ``until``; returns how many were taken. With
+        several inputs it ends when the one whose turn it is has no record left: whether to go on without it is decided
+        anew, by ``wait_ms``.
 
         Stops early when ``control.stop`` is set. Raises what the exception handlers don't absorb; the record that
         failed is then not counted as processed, so that its offset is not committed.
@@ -111,7 +120,7 @@ class PartitionGroup:
             self._offer_heads()
         loop, context = self._loop, self._context
         try:
-            return loop.run(control=control, due=context.stream_time_punctuation, limit=limit)
+            return loop.run(control=control, due=context.stream_time_punctuation, limit=limit, until=until)
         finally:
             context.lateness.observe(loop.late, loop.most)
 

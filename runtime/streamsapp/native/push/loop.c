@@ -26,6 +26,7 @@ typedef struct {
     int64_t stream_time;                            /* what *time is */
     PyObject *due_object;                           /* what *next_due was when it was read last, or NULL */
     int64_t due;                                    /* what it said */
+    int64_t until;                                  /* no record with a higher time is taken */
     int takes_turns;                                /* says whether there are several inputs */
 } Turn;
 
@@ -122,7 +123,8 @@ static int change_turns(Loop *self) {
     return 0;
 }
 
-/* Runs the head of the input whose turn it is, or of another one if it comes later than theirs. */
+/* Runs the head of the input whose turn it is, or of another one if it comes later than theirs, unless it is too late.
+ */
 static int run_next(Loop *self, Turn *turn) {
     if (*turn->stop != Py_False) return LEAVE;
     Input *input = (Input *)self->running;
@@ -131,7 +133,8 @@ static int run_next(Loop *self, Turn *turn) {
         if (how != READ) return how == FAILED ? RAISED : how == DROPPED ? GO_ON : LEAVE;
         if (turn->takes_turns && change_turns(self)) return RAISED;
     }
-    return run_head(self, (Input *)self->running, turn);
+    input = (Input *)self->running;
+    return input->time > turn->until ? LEAVE : run_head(self, input, turn);
 }
 
 /* Has an input wait for its turn, if it has a record; 0, or -1 with an exception. */
@@ -177,10 +180,12 @@ static int end(Loop *self, const Turn *turn, int how) {
 typedef struct {
     PyObject *control, *due;
     Py_ssize_t limit;
+    int64_t until;
 } Run;
 
 static const Field run_fields[] = {
-    FIELD(Run, control, OBJECT), FIELD(Run, due, OBJECT), FIELD(Run, limit, SIZE, .most = PY_SSIZE_T_MAX), {0}};
+    FIELD(Run, control, OBJECT), FIELD(Run, due, OBJECT), FIELD(Run, limit, SIZE, .most = PY_SSIZE_T_MAX),
+    FIELD(Run, until, LONG, .may_be_left_out = 1, .otherwise = INT64_MAX), {0}};
 
 static int find_slots(const Loop *self, const Run *run, Turn *turn) {
     if (!(turn->stop = sa_slot(run->control, "stop")) || !(turn->message = sa_slot(self->context, "message")) ||
@@ -198,6 +203,7 @@ static PyObject *loop_run(Loop *self, PyObject *const *given, Py_ssize_t count, 
     if (sa_take_fields("run", run_fields, given, count, names, &run) || find_slots(self, &run, &turn)) return NULL;
     if (self->running) return PyErr_Format(PyExc_RuntimeError, "a task that processes a record is to process others");
     if (!begin(self, &turn)) return PyLong_FromLong(0);
+    turn.until = run.until;
     int how = GO_ON;
     Py_ssize_t taken = 0;
     sa_keep_cells_used(&self->cells);
@@ -250,7 +256,7 @@ static PyMemberDef loop_members[] = {{"late", T_LONGLONG, offsetof(Loop, late), 
                                      {0}};
 
 static PyMethodDef loop_methods[] = {{"run", (PyCFunction)(void (*)(void))loop_run, METH_FASTCALL | METH_KEYWORDS,
-                                      "run(*, control, due, limit): records taken"},
+                                      "run(*, control, due, limit, until=...): records taken"},
                                      {"offer", (PyCFunction)loop_offer, METH_O, "offer(input): it waits for its turn"},
                                      {"clear", (PyCFunction)loop_clear, METH_NOARGS, "clear(): none waits"},
                                      {0}};
