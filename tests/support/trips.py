@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
 
 from streamsapp import (
     Consumed,
@@ -18,7 +17,6 @@ from streamsapp import (
     Suppressed,
     TimeWindows,
     Topology,
-    Windowed,
 )
 
 PARTITIONS = 4
@@ -47,7 +45,7 @@ def truth(partitions: list[list[Event]]) -> dict[tuple[str, int], int]:
     return Counter((line, time - time % WINDOW) for each in partitions for _, line, time in each)
 
 
-def per_line(source: str, updates: str, finals: str) -> Topology:
+def per_line(source: str, updates: str, finals: str, grace: int = GRACE) -> Topology:
     """Counts per line and window: all updates, and the final results."""
     text, number = Serdes.string(), Serdes.long()
     windowed = Serdes.time_windowed(text, WINDOW)
@@ -56,18 +54,10 @@ def per_line(source: str, updates: str, finals: str) -> Topology:
         builder.stream(source, Consumed(text, text))
         .map(lambda vehicle, line: (line, vehicle))
         .group_by_key(Grouped(text, text))
-        .windowed_by(TimeWindows.of(WINDOW, grace=GRACE))
+        .windowed_by(TimeWindows.of(WINDOW, grace=grace))
         .count()
     )
     counts.to_stream().to(updates, Produced(windowed, number))
     final = counts.suppress(Suppressed.until_window_closes())
     final.to_stream().to(finals, Produced(windowed, number))
     return builder.build()
-
-
-def counted(messages: Iterator[tuple[Windowed[str], int]]) -> dict[tuple[str, int], list[int]]:
-    """Every count of each line and window."""
-    found: dict[tuple[str, int], list[int]] = {}
-    for key, count in messages:
-        found.setdefault((key.key, key.start_ms), []).append(count)
-    return found

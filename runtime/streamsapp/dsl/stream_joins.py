@@ -152,7 +152,9 @@ class _Build:
             (name + other_suffix if name else other_generated, self._side(False, this_store, outer_store)),
         )
         itself = partial(SelfJoin, self._joiner, self._windows, this_store.name, (kind.left, kind.right))
-        node = StreamJoinNode(merge, windowed, sides, _WithStores(itself, (this_store,), self._waits_for_late), takes_null_keys=kind.left)
+        node = StreamJoinNode(
+            merge, windowed, sides, _WithStores(itself, (this_store,), self._waits_for_late), takes_null_keys=kind.left
+        )
         self._left.graph.add(node, self._left.node, self._right.node)
         self._left.graph.copartition(node)
         return Place(self._left.graph, node, merge, self._key_serde)

@@ -2,9 +2,10 @@
 clock. Runs on a thread of its own, several times a second while there is a backlog.
 
 The group's committed offsets say how far another instance is, and say it last: what its tasks sent has reached the
-brokers by then. A broker knows which offset a time has. So other tasks are at a time T if their committed offsets are
-not before the first record of T or later. No instance has to send anything for that but to commit more often while
-there is a backlog, and a task that moves, or that nobody has, is where it was committed.
+brokers by then. With them the times of the last records were committed, as Kafka Streams has it. Where these are long
+ago, or not known, the offset itself says more: a broker knows which offset a time has, and other tasks are at a time T
+if their committed offsets are not before the first record of T or later. No instance has to send anything for that but
+to commit more often while there is a backlog, and a task that moves, or that nobody has, is where it was committed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from streamsapp.processor.timestamps import (
 )
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.runtime.start_positions import DEFAULT_POLICY
-from streamsapp.tasks.alignment import BEHIND_MS, NOTHING, STANDS_STILL, UNKNOWN, AlignedTasks, TimeAlignment
+from streamsapp.serdes.offset_metadata import OffsetMetadata
+from streamsapp.tasks import alignment
+from streamsapp.tasks.alignment import BEHIND_MS, NOTHING, UNKNOWN, AlignedTasks, TimeAlignment
 from streamsapp.tasks.stream_task import TaskPlan
 
 log = logging.getLogger(__name__)
@@ -54,7 +57,9 @@ _OWN_TIMES = {
 class Offsets(Protocol):
     """What brokers know: implemented by ``kafka.cluster.Cluster``."""
 
-    def committed(self, partitions: Collection[TopicPartition], timeout: float) -> Mapping[TopicPartition, tuple[int, str]]:
+    def committed(
+        self, partitions: Collection[TopicPartition], timeout: float
+    ) -> Mapping[TopicPartition, tuple[int, str]]:
         """Offset and metadata of the partitions for which the group has committed one."""
         ...
 
@@ -75,9 +80,7 @@ class Others(NamedTuple):
     from_beginning: frozenset[TopicPartition]
 
 
-def others_of(
-    tasks: AlignedTasks, plans: Mapping[TaskId, TaskPlan], default_extractor: TimestampExtractor
-) -> Others:
+def others_of(tasks: AlignedTasks, plans: Mapping[TaskId, TaskPlan], default_extractor: TimestampExtractor) -> Others:
     """The partitions of the tasks that run elsewhere, as far as brokers know the times of their records."""
     here = {place.task.id for place in tasks.places}
     sources = {
@@ -117,7 +120,7 @@ class AlignmentWatch:
 
     def __init__(
         self,
-        alignment: TimeAlignment,
+        groups: TimeAlignment,
         brokers: Offsets,
         plans: Callable[[], Mapping[TaskId, TaskPlan]],
         clock: Clock,
@@ -130,7 +133,7 @@ class AlignmentWatch:
     ) -> None:
         """``commit`` asks for a commit soon; ``results_delay`` is the longest time in seconds that results wait for a
         commit before they can be read."""
-        self._alignment = alignment
+        self._alignment = groups
         self._brokers = brokers
         self._plans = plans
         self._clock = clock
@@ -139,7 +142,7 @@ class AlignmentWatch:
         self._results_delay = results_delay
         self._paused = paused
         self._commit = commit
-        self._looks = {id(each): _Look() for each in alignment.groups}
+        self._looks = {id(each): _Look() for each in groups.groups}
         self._committed_at = -math.inf
         self._failing_since: float | None = None
 
@@ -203,13 +206,13 @@ class AlignmentWatch:
         if self._failing_since is None:
             self._failing_since = now
             log.info("where the tasks of other instances are is not known: %s", error)
-        elif now - self._failing_since >= STANDS_STILL and tasks.elsewhere != NOTHING:
+        elif now - self._failing_since >= alignment.STANDS_STILL and tasks.elsewhere != NOTHING:
             log.warning("tasks wait for those of other instances no longer: where these are is not known: %s", error)
             tasks.set_elsewhere(NOTHING, now_ms)
 
     def _oldest_elsewhere(self, tasks: AlignedTasks, look: _Look, now: float, now_ms: int) -> float:
         """A time that the next records of other instances' tasks are not older than; ``NOTHING`` if none is behind."""
-        at = self._positions(look)
+        times, at = self._positions(look)
         aligning = tasks.aligning or bool(look.behind)
         old_ms = FRESH_MS if aligning else max(BEHIND_MS, tasks.group.most_ahead_ms) + 3 * self._commit_interval_ms
         if look.fresh[0] != old_ms or now >= look.fresh[1] or look.fresh[2].keys() != at.keys():
@@ -220,12 +223,16 @@ class AlignmentWatch:
             look.since.clear()
             return NOTHING
         time = self._oldest_here(tasks, now_ms)
+        known = min(times.get(each, -1) for each in behind)
+        if known >= time:
+            look.since.clear()
+            return float(known)
         late = _before(behind, self._at_time(look, behind, time))
         self._leave_out(look, late, tasks, now)
         if not (late.keys() - look.left_out.keys()):
             return NOTHING if behind.keys() <= look.left_out.keys() else float(time)
-        known = tasks.elsewhere
-        return 0.0 if known in (NOTHING, UNKNOWN) else known  # somewhere before
+        before = tasks.elsewhere
+        return max(0.0, known, 0.0 if before == NOTHING else before)
 
     def _oldest_here(self, tasks: AlignedTasks, now_ms: int) -> int:
         """The time that others have to have reached for the task that is furthest behind here to go on."""
@@ -234,18 +241,18 @@ class AlignmentWatch:
         # A task that has read nothing yet waits for its first records first.
         return now_ms if oldest == NOTHING else 0 if oldest == UNKNOWN else min(int(oldest), now_ms)
 
-    def _positions(self, look: _Look) -> dict[TopicPartition, int]:
-        """The next offset of each partition; none of those that begin at their end."""
+    def _positions(self, look: _Look) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        """The time of each partition's last record that was processed, as far as it is known, and the offset of the
+        next one; none of those that begin at their end."""
         committed = self._brokers.committed(look.others.partitions, _TIMEOUT)
         unknown = look.others.from_beginning - committed.keys() - look.begins.keys()
         if unknown:
             look.begins = {**look.begins, **self._brokers.offsets_at(dict.fromkeys(unknown, EARLIEST), _TIMEOUT)}
         begins = {each: at for each, at in look.begins.items() if each in look.others.from_beginning}
-        return begins | {each: offset for each, (offset, _) in committed.items()}
+        times = {each: OffsetMetadata.decode(metadata).partition_time for each, (_, metadata) in committed.items()}
+        return times, begins | {each: offset for each, (offset, _) in committed.items()}
 
-    def _at_time(
-        self, look: _Look, partitions: Collection[TopicPartition], time: int
-    ) -> Mapping[TopicPartition, int]:
+    def _at_time(self, look: _Look, partitions: Collection[TopicPartition], time: int) -> Mapping[TopicPartition, int]:
         if look.at_time is None or look.at_time[0] != time or not look.at_time[1].keys() >= set(partitions):
             look.at_time = time, self._first_at(partitions, time)
         return look.at_time[1]
@@ -260,21 +267,19 @@ class AlignmentWatch:
             found.update({each: offset + 1 for each, offset in last.items()})
         return found
 
-    def _leave_out(
-        self, look: _Look, late: Mapping[TopicPartition, int], tasks: AlignedTasks, now: float
-    ) -> None:
+    def _leave_out(self, look: _Look, late: Mapping[TopicPartition, int], tasks: AlignedTasks, now: float) -> None:
         """Leave out what stands still while tasks here wait for it, and take back what has moved since."""
         look.left_out = {each: at for each, at in look.left_out.items() if late.get(each) == at}
         waiting = not self._paused() and any(place.waits for place in tasks.places)
         since = {each: look.since.get(each, (at, now)) for each, at in late.items()} if waiting else {}
         look.since = {each: it if it[0] == late[each] else (late[each], now) for each, it in since.items()}
         for each, (at, began) in look.since.items():
-            if now - began >= STANDS_STILL and each not in look.left_out:
+            if now - began >= alignment.STANDS_STILL and each not in look.left_out:
                 look.left_out[each] = at
                 log.warning(
                     "%s has stood still at offset %d for %.0f s with a backlog, at another instance or at none: tasks "
                     "here wait for it no longer, and what is sent when it goes on may come too late for windows",
-                    each, at, STANDS_STILL,
+                    each, at, alignment.STANDS_STILL,
                 )  # fmt: skip
 
 
