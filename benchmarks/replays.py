@@ -74,7 +74,10 @@ def main() -> None:
     options = parser.parse_args()
     kinds = {"aligned": None, "unaligned": 100 * DURATION}
     found: dict[str, list[tuple[float, int]]] = {kind: [] for kind in kinds}
-    with tempfile.TemporaryDirectory() as folder, EmbeddedBroker(Path(folder, "kafka"), start_timeout=START_TIMEOUT) as broker:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        EmbeddedBroker(Path(folder, "kafka"), start_timeout=START_TIMEOUT) as broker,
+    ):
         kafka = Kafka(broker.bootstrap_servers)
         source = kafka.create_topic("events", PARTITIONS)
         begin = int(time.time() * 1000) - 10 * DURATION
