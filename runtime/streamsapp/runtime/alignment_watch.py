@@ -226,6 +226,7 @@ class AlignmentWatch:
         known = min(times.get(each, -1) for each in behind)
         if known >= time:
             look.since.clear()
+            look.left_out = {}
             return float(known)
         late = _before(behind, self._at_time(look, behind, time))
         self._leave_out(look, late, tasks, now)

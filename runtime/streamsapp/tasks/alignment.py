@@ -87,7 +87,7 @@ class AlignedTasks:
         self._settled: float = NOTHING
         #: Alignment is on: a task was behind, and not all have caught up since.
         self.aligning = False
-        #: The oldest next time of the tasks that other instances run; see ``foreign_alignment``.
+        #: The oldest next time of the tasks that other instances run; see ``runtime/alignment_watch.py``.
         self._elsewhere: float = NOTHING
 
     # ---- the task's side -----------------------------------------------------------------------------------------
@@ -125,6 +125,8 @@ class AlignedTasks:
     def emptied(self, place: Place, now_ms: int) -> None:
         """A task has no record left, and perhaps nothing to read."""
         with self._lock:
+            if place.task.buffered_records:
+                return  # one input is at its end, or a record has just come
             place.waits = False
             released = self._set(place, _time_without_records(place, now_ms), now_ms)
         if released:

@@ -115,6 +115,18 @@ def test_an_empty_buffer_holds_the_others_at_the_last_record_while_the_broker_ha
     assert it.run(0) == [HOUR + BOUND + 1]
 
 
+def test_a_task_that_waits_goes_on_though_its_input_came_to_its_end_meanwhile() -> None:
+    it = Group()
+    it.feed(0, HOUR, 2 * HOUR)
+    it.feed(1, HOUR)
+    it.run(0)
+    it.end(0)
+    assert it.tasks[0].waits_for_others
+    it.run(1)
+    it.end(1)
+    assert it.woken[-1:] == [it.tasks[0]]
+
+
 def test_nobody_waits_when_all_are_up_to_date() -> None:
     it = Group()
     it.end(0)
