@@ -213,7 +213,7 @@ class Loop:
             each.is_offered = False
         self._turns.clear()
 
-    def run(self, *, control: Any, due: Any, limit: int) -> int:
+    def run(self, *, control: Any, due: Any, limit: int, until: int) -> int:
         self.late = self.most = 0
         several = len(self._inputs) > 1
         if control.stop or (several and not len(self._turns)):
@@ -230,6 +230,8 @@ class Loop:
                         self._turns.offer(running)
                         running = self._turns.poll()
                 if running.head is not None:
+                    if running.time > until:
+                        break
                     self._process(running, due)
                 taken += 1
         finally:
