@@ -36,7 +36,7 @@ RUNNING = {
     "JoinGroup": 9,
     "LeaveGroup": 5,
     "ListGroups": 5,
-    "ListOffsets": 5,
+    "ListOffsets": 7,
     "ListTransactions": 1,
     "Metadata": 13,
     "OffsetCommit": 9,

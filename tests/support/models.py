@@ -215,12 +215,14 @@ class Loop:
         self._turns.clear()
         self.put_off = None
 
-    def run(self, *, control: Any, due: Any, expiry: Any, limit: int) -> int:
+    def run(self, *, control: Any, due: Any, expiry: Any, limit: int, until: int) -> int:
         self.late = self.most = 0
         several = len(self._inputs) > 1
         if control.stop or (several and not len(self._turns) and self.put_off is None):
             return 0
         running = self.put_off or (self._turns.poll() if several else self._inputs[0])
+        if self.put_off is not None:
+            until = max(until, running.time)
         self.put_off, taken = None, 0
         try:
             while taken < limit and not control.stop:
@@ -231,13 +233,15 @@ class Loop:
                     if running.head is not None and several:
                         self._turns.offer(running)
                         running = self._turns.poll()
-                if running.head is not None and isinstance(running.head[0], native.TimeMarker):
-                    self._apply(running, due)
-                    taken += 1
-                    if self._context.stream_time >= expiry.next_due:
-                        break
-                    continue
                 if running.head is not None:
+                    if running.time > until:
+                        break
+                    if isinstance(running.head[0], native.TimeMarker):
+                        self._apply(running, due)
+                        taken += 1
+                        if self._context.stream_time >= expiry.next_due:
+                            break
+                        continue
                     self._note_time(running)
                     if running.head[3] >= expiry.next_due:
                         self.put_off = running

@@ -125,6 +125,17 @@ class ApplicationSettings:
             field="processing.maxTaskIdleMs",
         ),
     )
+    max_stream_time_skew_ms: int | None = field(
+        default=None,
+        metadata=setting(
+            "how far a task may be ahead of others in stream time while there is a backlog, if it writes a repartition "
+            "topic: see [Late records](late-records.md); chosen by the grace of what reads the topic unless set",
+            shown="by the shortest grace below",
+            least=0,
+            most=MOST_RECORDS,
+            field=ManifestField("processing.maxStreamTimeSkewMs", default=None),
+        ),
+    )
     max_poll_interval_ms: int = field(
         default=300_000,
         metadata=setting(

@@ -23,7 +23,7 @@ from streamsapp.dsl.place import Place
 from streamsapp.dsl.session_windowed import session_key_serde
 from streamsapp.dsl.table_store import TableStore, session_store, table_store, window_store
 from streamsapp.dsl.table_supplier import AggregatedTable, MakeStored, MakeStoredView, MergedTable
-from streamsapp.dsl.time_windowed import time_aggregate, time_key_serde
+from streamsapp.dsl.time_windowed import time_aggregate, time_key_serde, waits_for_late
 from streamsapp.dsl.windows import (
     EmitStrategy,
     SessionWindows,
@@ -74,6 +74,7 @@ class Cogroup:
         view: MakeStoredView,
         key_serde: AnySerde | None,
         closes_after_ms: int | None = None,
+        waits_for_late_ms: int | None = None,
     ) -> KTable[Any, Any]:
         """Returns the table that all streams update, each through an operator of its own."""
         if store.emit_at_commit:
@@ -91,6 +92,7 @@ class Cogroup:
         tables, nodes = [], []
         for number, (place, aggregator) in enumerate(zip(places, self.aggregators.values(), strict=True)):
             table = AggregatedTable(store, make(aggregator), view)
+            table.waits_for_late_ms = waits_for_late_ms
             node = ProcessorGraphNode(self.names.named(name, _AGGREGATE, f"-cogroup-agg-{number}"), table)
             node.closes_after_ms = closes_after_ms
             graph.add(node, place.node)
@@ -178,7 +180,7 @@ class TimeWindowedCogroupedKStream(JavaNames, Generic[K, VR]):
             return time_aggregate(windows, emit, Aggregation(initializer, aggregator))
 
         key_serde = time_key_serde(store, windows)
-        return cogroup.table(name, store, make, WindowedView, key_serde, windows.grace_ms)
+        return cogroup.table(name, store, make, WindowedView, key_serde, windows.grace_ms, waits_for_late(windows))
 
 
 class SessionWindowedCogroupedKStream(JavaNames, Generic[K, VR]):
@@ -209,7 +211,7 @@ class SessionWindowedCogroupedKStream(JavaNames, Generic[K, VR]):
             return partial(SessionAggregate, windows, emit, Aggregation(initializer, aggregator, merger))
 
         open_ms = windows.gap_ms + windows.grace_ms
-        return cogroup.table(name, store, make, SessionView, session_key_serde(store), open_ms)
+        return cogroup.table(name, store, make, SessionView, session_key_serde(store), open_ms, open_ms)
 
 
 def cogrouped(grouping: Grouping, aggregator: _Aggregator) -> CogroupedKStream[Any, Any]:

@@ -72,6 +72,7 @@ class _WithStores:
 
     make: OperatorSupplier
     builders: tuple[StoreBuilder, ...]
+    waits_for_late_ms: int | None = None
 
     def __call__(self) -> Operator:
         return self.make()
@@ -151,7 +152,9 @@ class _Build:
             (name + other_suffix if name else other_generated, self._side(False, this_store, outer_store)),
         )
         itself = partial(SelfJoin, self._joiner, self._windows, this_store.name, (kind.left, kind.right))
-        node = StreamJoinNode(merge, windowed, sides, _WithStores(itself, (this_store,)), takes_null_keys=kind.left)
+        node = StreamJoinNode(
+            merge, windowed, sides, _WithStores(itself, (this_store,), self._waits_for_late), takes_null_keys=kind.left
+        )
         self._left.graph.add(node, self._left.node, self._right.node)
         self._left.graph.copartition(node)
         return Place(self._left.graph, node, merge, self._key_serde)
@@ -171,10 +174,19 @@ class _Build:
             reach = PriorReach(reach.before_ms)
         side_joiner = joiner if is_left else _reversed(joiner)
         if outer is None:
-            return _WithStores(partial(InnerJoinSide, side_joiner, reach, other.name), (other,))
+            return _WithStores(partial(InnerJoinSide, side_joiner, reach, other.name), (other,), self._waits_for_late)
         unjoined = Outer(outer.name, windows, self._kind.left, self._kind.right)
         make = partial(OuterJoinSide, side_joiner, reach, other.name, unjoined, is_left)
-        return _WithStores(make, (other, outer))
+        return _WithStores(make, (other, outer), self._waits_for_late)
+
+    @property
+    def _waits_for_late(self) -> int:
+        """How late records may come, in milliseconds of stream time. As long as partners are kept, a late record finds
+        them; those without a partner have become results by then."""
+        windows, kind = self._windows, self._kind
+        if kind.left or kind.right or kind.prior:
+            return windows.grace_ms
+        return windows.grace_ms + max(0, min(windows.before_ms, windows.after_ms))
 
     def _window_store(
         self, generated: str, suffix: str, value_serde: AnySerde | None, supplier: WindowStoreSupplier | None

@@ -49,6 +49,7 @@ class _Joining:
     left: bool
     selector: Callable[[Any, Any], Any] | None = None
     buffer: StoreBuilder | None = None
+    waits_for_late_ms: int | None = None
 
     def __call__(self) -> Operator:
         if self.buffer is None:
@@ -80,13 +81,14 @@ def join_with_table(
     same_keys(join, place.key_serde, table_place.key_serde)
     names = place.graph.names
     name = names.named(options.name, "KSTREAM-LEFTJOIN-" if join == "left_join" else "KSTREAM-JOIN-")
-    buffer = None
+    grace_ms = buffer = None
     if options.grace is not None:
         serdes = options.key_serde or place.key_serde, options.value_serde or place.value_serde
         store_name = names.resource(f"{name}-Buffer", given=options.name is not None)
-        buffer = StoreBuilder(store_name, _grace(join, options.grace, table), Engine.ROCKSDB, *serdes)
+        kind = _grace(join, options.grace, table)
+        grace_ms, buffer = kind.grace_ms, StoreBuilder(store_name, kind, Engine.ROCKSDB, *serdes)
     keys = keys_taken(join, joiner, ("key",), "value", "row")
-    joining = _Joining(table.view, joiner, keys, join == "left_join", buffer=buffer)
+    joining = _Joining(table.view, joiner, keys, join == "left_join", None, buffer, grace_ms)
     node = _JoinNode(name, joining, table.view().store_names)
     place.graph.copartition(node, table_place.node)
     return place.then(node, options.key_serde or place.key_serde, None, key_changed=False)

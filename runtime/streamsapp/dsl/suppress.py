@@ -39,6 +39,7 @@ class SuppressedTable(TableSupplier):
         limit, names, config = suppressed.time_limit_ms, place.graph.names, suppressed.buffer
         self._wait = closes_after(place.node) if limit is None else limit
         parent.enable_sending_old_values(force=True)
+        self.waits_for_late_ms = self._wait if limit is None else None
         self._suppressed = suppressed
         self._parent = parent
         name = suppressed.name or names.processor(_PREFIX)

@@ -36,6 +36,8 @@ class TableSupplier(ABC):
     """Makes the operators of a table. Handed to the topology as the supplier of the table's node."""
 
     send_old_values = False
+    #: Drops records that are later than this, in milliseconds of stream time; ``None``: none is too late.
+    waits_for_late_ms: int | None = None
 
     @abstractmethod
     def __call__(self) -> Operator:
@@ -90,6 +92,7 @@ class TableSource(TableSupplier):
     def __init__(self, store: TableStore) -> None:
         self._store = store
         self._stored = store.wanted
+        self.waits_for_late_ms = store.history_ms
 
     def __call__(self) -> Operator:
         if not self._stored:
@@ -131,6 +134,7 @@ class AggregatedTable(TableSupplier):
         self._make = make
         self._view = view
         self._sends_true_old = False
+        self.waits_for_late_ms = store.history_ms
         #: Set when the program is built: its updates go through repartition topics into tables, and nowhere else.
         self.feeds_tables_only = False
 
@@ -221,6 +225,7 @@ class DerivedTable(TableSupplier):
         self._materialized = materialized
         self._store = store if store is not None and store.wanted else None
         self._emit = None if store is None else store.emit
+        self.waits_for_late_ms = None if self._store is None else self._store.history_ms
         self._make_stored = make_stored
         self._make_unstored = make_unstored
         if self.uses_old_values:

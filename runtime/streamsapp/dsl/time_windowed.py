@@ -86,6 +86,9 @@ class TimeWindowedKStream(WindowedKStream[K, V, Windows | SlidingWindows]):
     def _closes_after(self) -> int:
         return self._windows.grace_ms
 
+    def _waits_for_late(self) -> int | None:
+        return waits_for_late(self._windows)
+
 
 def time_aggregate(windows: Windows | SlidingWindows, emit: EmitStrategy, aggregation: Aggregation) -> MakeStored:
     """The function that makes the operator of an aggregation."""
@@ -94,6 +97,11 @@ def time_aggregate(windows: Windows | SlidingWindows, emit: EmitStrategy, aggreg
     if aggregation is COUNTING and isinstance(windows, TimeWindows | UnlimitedWindows):
         return partial(WindowCount, windows, emit, aggregation)
     return partial(WindowAggregate, windows, emit, aggregation)
+
+
+def waits_for_late(windows: Windows | SlidingWindows) -> int | None:
+    """Returns how late records may come, in milliseconds of stream time; ``None`` if the windows never close."""
+    return None if isinstance(windows, UnlimitedWindows) else windows.grace_ms
 
 
 def time_key_serde(store: TableStore, windows: Windows | SlidingWindows) -> AnySerde | None:

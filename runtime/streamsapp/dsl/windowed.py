@@ -94,6 +94,7 @@ class WindowedKStream(JavaNames, ABC, Generic[K, V, W]):
         store = self._store(prefix, materialized, value_serde)
         node = self._names.named(name, prefix)
         table = AggregatedTable(store, self._operator(aggregation), self._view)
+        table.waits_for_late_ms = self._waits_for_late()
         return self._grouping.table(node, store, table, self._result_serde(store), closes_after_ms=self._closes_after())
 
     @property
@@ -114,6 +115,10 @@ class WindowedKStream(JavaNames, ABC, Generic[K, V, W]):
     @abstractmethod
     def _result_serde(self, store: TableStore) -> AnySerde | None:
         """The serde of the result's keys, as far as that of the store's keys is known."""
+
+    def _waits_for_late(self) -> int | None:
+        """Returns how late records may come, in milliseconds of stream time; ``None``: none comes too late."""
+        return self._closes_after()
 
     @abstractmethod
     def _closes_after(self) -> int:

@@ -23,10 +23,10 @@ from streamsapp.brokers.request import Request
 from streamsapp.kafka.described import NONE, Described, Leader
 from streamsapp.record import TopicPartition
 
-#: In place of a time: the beginning of a partition, and its end.
-EARLIEST, LATEST = -2, -1
-#: The first version that says whether ends of open transactions count.
-_LEAST = 2
+#: In place of a time: the beginning of a partition, its end, and its latest record (KIP-734).
+EARLIEST, LATEST, LAST = -2, -1, -3
+#: The first version that says whether ends of open transactions count, and the first that knows ``LAST``.
+_LEAST, _LEAST_WITH_LAST = 2, 7
 
 
 async def offsets_at(
@@ -46,7 +46,10 @@ async def offsets_at(
         by_leader.setdefault(leader.node, {})[name] = leader.epoch, time_ms
     answers = await connection.together(
         connection.send(
-            Request(_message(asked, committed_only=committed_only), least=_LEAST),
+            Request(
+                _message(asked, committed_only=committed_only),
+                least=_LEAST_WITH_LAST if LAST in wanted.values() else _LEAST,
+            ),
             node, timeout, partial(_check, asked=asked),
         )
         for node, asked in by_leader.items()

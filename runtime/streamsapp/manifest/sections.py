@@ -87,6 +87,14 @@ class ProcessingSettings(Fields, frozen=True, kw_only=True):
             "time; -1 never waits, not even for what is on its way"
         ),
     ] = 0
+    max_stream_time_skew_ms: Annotated[
+        Annotated[int, Meta(ge=0, le=MOST_RECORDS)] | None,
+        Doc(
+            "how far a task may be ahead of others in stream time while there is a backlog, if it "
+            "writes a repartition topic: see [Late records](late-records.md); chosen by the grace of "
+            "what reads the topic unless set"
+        ),
+    ] = None
     max_poll_interval_ms: Annotated[
         Annotated[int, Meta(ge=1, le=MOST)],
         Doc("a processor that takes longer over one record, or a punctuator, is reported as hanging"),

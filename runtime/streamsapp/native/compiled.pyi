@@ -474,11 +474,11 @@ class Loop:
         """Has one of several inputs wait for its turn, if it does not and has a record. Among equal timestamps the
         order is that of these calls, as in ``PriorityQueue``."""
 
-    def run(self, *, control: Any, due: Any, expiry: Any, limit: int) -> int:
+    def run(self, *, control: Any, due: Any, expiry: Any, limit: int, until: int = ...) -> int:
         """Processes up to ``limit`` records unless ``control`` says to stop, of several inputs the one with the lowest
-        timestamp first, until the one whose turn it is has none. Returns how many were taken. A record that would move
-        the stream time to ``expiry.next_due`` is put off: the time moves, and the record is the first of the next
-        call."""
+        timestamp first, until the one whose turn it is has none, or none of a time up to ``until``. Returns how many
+        were taken. A record that would move the stream time to ``expiry.next_due`` is put off: the time moves, and the
+        record is the first of the next call."""
 
     def clear(self) -> None:
         """Forgets which inputs wait for their turn."""

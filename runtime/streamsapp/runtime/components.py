@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
 
@@ -17,12 +18,15 @@ from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.config import client_properties
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.deadline import ClosingTime
+from streamsapp.kafka.cluster import Cluster
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.kafka.wakeup import Wakeup
 from streamsapp.membership.member import GroupMember
 from streamsapp.membership.member_id import MemberId
+from streamsapp.record import TaskId
 from streamsapp.runtime import cyclic_gc
+from streamsapp.runtime.alignment_watch import PERIOD, AlignmentWatch
 from streamsapp.runtime.application_topics import ApplicationTopics
 from streamsapp.runtime.changelog_retention import ChangelogRetention
 from streamsapp.runtime.changelog_watch import ChangelogWatch
@@ -60,9 +64,12 @@ from streamsapp.runtime.thread_failure import Failures, ThreadFailure
 from streamsapp.runtime.uncaught_exceptions import UncaughtExceptions
 from streamsapp.runtime.user_requests import UserRequests
 from streamsapp.runtime.wall_clock_work import WallClockWork
+from streamsapp.tasks.alignment import TimeAlignment
 from streamsapp.tasks.assembly import TaskAssembly
+from streamsapp.tasks.stream_task import TaskPlan
 from streamsapp.tasks.task_manager import TaskManager
 from streamsapp.topology.builder import Topology
+from streamsapp.topology.time_alignment import time_groups
 from streamsapp.web.history import MomentHistory
 
 log = logging.getLogger(__name__)
@@ -120,6 +127,9 @@ class Components:
         self.feeder = self._feeder(config, clock, wakeup)
         producer = StreamsProducer(config, self.membership, collector, clock, closing, self.feeder.confirm)
         clients.callback(producer.close)
+        self.alignment = TimeAlignment.of(
+            time_groups(topology.sub_topologies(), config.max_stream_time_skew_ms), clock, self.tasks.mark_ready
+        )
         self.owned = self._owned_tasks(config, clock)
         producer.know_tasks(lambda: list(self.owned.active))
         self.life = self._lifecycle(topology, producer, collector)
@@ -143,6 +153,7 @@ class Components:
         self.statistics = StoreStatistics(
             lambda: {task_id: task.stores for task_id, task in list(self.owned.all.items())}
         )
+        self.alignment_watch = self._alignment_watch(config, clock, schedule, wakeup)
         self.periodic = self._periodic_threads(HistoryRecorder(history, self, clock))
 
     def _feeder(self, config: StreamsConfig, clock: Clock, wakeup: Wakeup) -> InputFeeder:
@@ -173,6 +184,7 @@ class Components:
             stores.restoration,
             self._context.closing,
             None if stores.remote is None else stores.remote.snapshots,
+            self.alignment,
         )
 
     def _lifecycle(self, topology: Topology, producer: StreamsProducer, collector: RecordCollector) -> Lifecycle:
@@ -193,6 +205,34 @@ class Components:
             self.state,
         )
 
+    def _alignment_watch(
+        self, config: StreamsConfig, clock: Clock, schedule: CommitSchedule, wakeup: Wakeup
+    ) -> AlignmentWatch | None:
+        if not self.alignment.groups:
+            return None
+        # Where others are is asked many times a second: the last offsets that are committed, not those to come.
+        cluster = Cluster({**client_properties.main_consumer(config), "isolation.level": "read_uncommitted"})
+        self._context.clients.callback(cluster.close)
+
+        def commit() -> None:
+            schedule.bring_forward(0.0)
+            wakeup.notify()
+
+        def plans() -> Mapping[TaskId, TaskPlan]:
+            return {} if self.life.layout is None else self.life.layout.plans
+
+        return AlignmentWatch(
+            self.alignment,
+            cluster,
+            plans,
+            clock,
+            extractor=config.default_timestamp_extractor,
+            commit_interval_ms=config.commit_interval_ms,
+            results_delay=config.commit_interval_ms / 1000 if config.exactly_once else 0.0,
+            paused=lambda: self.tasks.paused,
+            commit=commit,
+        )
+
     def _periodic_threads(self, recorder: HistoryRecorder) -> list[PeriodicThread]:
         config, failures = self._context.config, self._context.failures
         limit = None if config.remote_state is None else config.remote_state.max_unused_bytes
@@ -211,7 +251,10 @@ class Components:
 
         name = config.client_id
         changelogs = ChangelogWatch(self._context.admin, lambda: self.owned.active)
+        watch = self.alignment_watch
+        aligning = [] if watch is None else [PeriodicThread(f"{name}-alignment", PERIOD, watch.run, failures)]
         return [
+            *aligning,
             PeriodicThread(f"{name}-cleanup", CLEANUP_PERIOD, cleanup.run, failures),
             PeriodicThread(f"{name}-metrics", METRICS_PERIOD, measure, failures),
             PeriodicThread(f"{name}-topics", topics_period(config), topics.run, failures),
@@ -249,6 +292,8 @@ class Components:
             self.stores.global_thread.stop()
             self._join(self.stores.global_thread)
         self.feeder.close()
+        if self.alignment_watch is not None:
+            self.alignment_watch.close()
         if not any(thread.is_alive() for thread in self.threads if thread is not self.polling):
             self._context.admin.close()
         self.stores.release()

@@ -350,7 +350,7 @@ class InputFeeder:
         )
 
     def _can_process(self, task: StreamTask) -> bool:
-        return not any(map(self._may_get_more, task.queues.values()))
+        return not (task.waits_for_others or any(map(self._may_get_more, task.queues.values())))
 
     def _may_get_more(self, queue: RecordQueue) -> bool:
         """Return whether a buffer is empty although the broker may have more for it, or is to have it soon."""

@@ -23,6 +23,7 @@ from streamsapp.runtime.assignment_changes import changes
 from streamsapp.runtime.input_feeder import InputFeeder
 from streamsapp.runtime.remote_state.snapshots import Snapshots
 from streamsapp.runtime.restoration import RestorationThread
+from streamsapp.tasks.alignment import TimeAlignment
 from streamsapp.tasks.assembly import TaskAssembly
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import StreamTask
@@ -48,6 +49,7 @@ class InstanceTasks:
         restoration: RestorationThread,
         closing: ClosingTime,
         snapshots: Snapshots | None = None,
+        alignment: TimeAlignment | None = None,
     ) -> None:
         """``directory``: below it every task of the application keeps its state in one of its own."""
         self._assembly = assembly
@@ -57,6 +59,7 @@ class InstanceTasks:
         self._restoration = restoration
         self._closing = closing
         self._snapshots = snapshots
+        self._alignment = alignment or TimeAlignment()
         #: All tasks by id, replicas too; read by status and metrics.
         self.all: dict[TaskId, StreamTask] = {}
         #: Active tasks that go to other instances when they are committed, and what becomes of them here.
@@ -159,6 +162,7 @@ class InstanceTasks:
             task.initialize()
             inputs = {each: (at.offset, at.metadata) for each, at in task.start_offsets.items()}
             task.stores.restored(task.changelog_positions, inputs)
+            self._alignment.add(task)
             self._tasks.add(task)
             if self._snapshots is not None:
                 self._snapshots.own(task)

@@ -110,7 +110,7 @@ class ProcessingThread(threading.Thread):
     def _goes_on(self, scheduled: ScheduledTask) -> bool:
         """True if the task has something to do now; else it is noted when it may have."""
         now = self._clock.now_ms()
-        wait = scheduled.task.wait_ms(now)
+        wait = scheduled.task.wait_ms(now, scheduled.epoch)
         if wait != 0:
             scheduled.wake_at_ms = None if wait is None else now + wait
         return wait == 0

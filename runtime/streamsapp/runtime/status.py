@@ -15,7 +15,7 @@ from streamsapp.clock import Clock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.metrics.samples import Sample, counter, gauge
 from streamsapp.record import TopicPartition
-from streamsapp.runtime import data_path
+from streamsapp.runtime import data_path, time_alignment
 from streamsapp.runtime.changelog_reader import ChangelogReader, Observation
 from streamsapp.runtime.client_state import ClientState
 from streamsapp.runtime.components import Components
@@ -36,6 +36,7 @@ def document(config: StreamsConfig, state: ClientState, components: Components |
     """The ``/status`` document; an offset that is not known is ``None``."""
     assignment = None if components is None else components.life.assignment
     tls = None if components is None else components.membership.tls
+    watch = None if components is None else components.alignment_watch
     owned_at_ms = None if components is None else _owned_at_ms(components.membership.safe_until, clock)
     return {
         "applicationId": config.application_id,
@@ -59,6 +60,7 @@ def document(config: StreamsConfig, state: ClientState, components: Components |
         "globalStores": []
         if components is None or components.stores.global_thread is None
         else _global_stores(components.stores.global_thread),
+        "timeAlignment": [] if components is None else time_alignment.document(components.alignment, watch),
         "client": data_path.document(config, tls),
         "dataPath": data_path.described(config, tls),
     }
@@ -256,6 +258,7 @@ def samples(config: StreamsConfig, state: ClientState, components: Components | 
     )
     yield gauge("stream-thread-metrics", "output-buffer-records", components.output.buffered_records, **thread)
     yield gauge("stream-thread-metrics", "record-in-process-seconds", components.hangs.longest, **thread)
+    yield from time_alignment.samples(components.alignment, **thread)
     for worker in components.processing:
         yield from worker.epoch_end.samples("stream-thread-metrics", "commit-pause", thread_id=worker.name)
     for reader in list(components.stores.restoration.reading.readers.values()):

@@ -45,6 +45,7 @@ def merge_status(application_id: str, pod: str, documents: Mapping[str, dict[str
         "handOvers": sorted(
             (each for document in answered for each in document.get("handOvers", ())), key=lambda each: each["at"]
         )[-_HAND_OVERS:],
+        "timeAlignment": [group for document in answered for group in document.get("timeAlignment", ())],
         "notes": list(dict.fromkeys(note for document in answered for note in document["notes"])),
         "ready": len(answered) == len(documents) and all(document.get("ready") for document in answered),
         "peers": sorted({peer for document in answered for peer in document.get("peers", ())}),

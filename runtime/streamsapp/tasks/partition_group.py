@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 from streamsapp import native
 from streamsapp.record import InputRecord, TopicIdentity, TopicPartition
+from streamsapp.tasks.alignment import NO_LIMIT
 from streamsapp.tasks.expiry import Expiry
 from streamsapp.tasks.punctuation import Fire
 from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue
@@ -115,11 +116,18 @@ class PartitionGroup:
         return max(0, max(self._idle_until_ms.values()) - now_ms)
 
     @property
+    def next_time(self) -> int | None:
+        """The timestamp of the record that is processed next, ``None`` when there is none. Drops records that cannot be
+        read on the way."""
+        heads = [queue.head_timestamp() for queue in self._queues if queue]
+        return min((head for head in heads if head is not None), default=None)
+
+    @property
     def is_expiring(self) -> bool:
         """Says whether entries of stores may be over that are not deleted yet."""
         return self._context.stream_time >= self.expiry.next_due
 
-    def expire_and_run(self, control: ProcessingControl, limit: int, fire: Fire) -> int:
+    def expire_and_run(self, control: ProcessingControl, limit: int, fire: Fire, until: int = NO_LIMIT) -> int:
         """Processes records as :meth:`run` does, and deletes entries that are over before the records that would find
         them: up to ``limit`` of both. Returns how many records were taken."""
         taken, room = 0, limit
@@ -128,13 +136,14 @@ class PartitionGroup:
                 room -= self.expiry.sweep(self._context.stream_time, control, room, fire)
                 if self.is_expiring:
                     return taken
-            taken += self.run(control, max(1, min(room, limit - taken)))
+            taken += self.run(control, max(1, min(room, limit - taken)), until)
             if taken >= limit or not self.is_expiring:
                 return taken
 
-    def run(self, control: ProcessingControl, limit: int) -> int:
-        """Process up to ``limit`` records in time order; returns how many were taken. With several inputs it ends when
-        the one whose turn it is has no record left: whether to go on without it is decided anew, by ``wait_ms``.
+    def run(self, control: ProcessingControl, limit: int, until: int = NO_LIMIT) -> int:
+        """Process up to ``limit`` records in time order, of times up to ``until``; returns how many were taken. With
+        several inputs it ends when the one whose turn it is has no record left: whether to go on without it is decided
+        anew, by ``wait_ms``.
 
         Stops early when ``control.stop`` is set. Raises what the exception handlers don't absorb; the record that
         failed is then not counted as processed, so that its offset is not committed. A record that moves the stream
@@ -146,7 +155,8 @@ class PartitionGroup:
             self._offer_heads()
         loop, context = self._loop, self._context
         try:
-            return loop.run(control=control, due=context.stream_time_punctuation, expiry=self.expiry, limit=limit)
+            due = context.stream_time_punctuation
+            return loop.run(control=control, due=due, expiry=self.expiry, limit=limit, until=until)
         finally:
             context.lateness.observe(loop.late, loop.most)
 

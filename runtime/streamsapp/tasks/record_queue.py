@@ -51,6 +51,8 @@ class RecordQueue:
     ) -> None:
         self.partition = partition
         self.source = source
+        #: Records have the times that the broker has.
+        self.trusts_time = extractor is fail_on_invalid_timestamp
         self._extractor = extractor
         self._failures = failures
         self._buffer: deque[InputRecord] = deque()
@@ -62,7 +64,7 @@ class RecordQueue:
             deserialize_value=_reading(value),
             key_by_headers=key.id_header is not None,
             value_by_headers=value.id_header is not None,
-            trusts_time=extractor is fail_on_invalid_timestamp,
+            trusts_time=self.trusts_time,
             extract=self._extract,
             on_error=self._fail,
             apply=self._apply,

@@ -21,6 +21,7 @@ from streamsapp.serdes.api import or_configured
 from streamsapp.serdes.offset_metadata import OffsetMetadata
 from streamsapp.state.managed_store import FrozenEpoch
 from streamsapp.state.task_stores import TaskStores
+from streamsapp.tasks.alignment import NO_LIMIT, TaskPace
 from streamsapp.tasks.dead_letters import DeadLetters
 from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.partition_group import PartitionGroup
@@ -130,6 +131,8 @@ class StreamTask:
         #: Something happened since the last commit that the next one must carry.
         self.touched = False
         self.processed_records = 0
+        #: Keeps it together with others in stream time; ``None``: it need not wait for any.
+        self.pace: TaskPace | None = None
         #: Records the broker has and the task has not processed, observed by the polling thread; ``None`` if unknown.
         self.input_lag: int | None = None
         #: The offsets that were committed when the task was created: it continues from there.
@@ -234,6 +237,8 @@ class StreamTask:
     def close_user_code(self) -> None:
         """Close processors and operators; buffered input is dropped."""
         self._group.clear()
+        if self.pace is not None:
+            self.pace.leave()
         if (ahead := self.stores.read_ahead) is not None:
             ahead.clear()
         wired, empty = self._wired, WiredTopology()
@@ -273,6 +278,9 @@ class StreamTask:
     def add_records(self, partition: TopicPartition, records: Sequence[InputRecord]) -> None:
         """Append a fetched batch to a partition's buffer (polling thread)."""
         self._group.add(partition, records)
+        if self.pace is not None:
+            trusted = self._group.queues[partition].trusts_time
+            self.pace.arrived(records[0].timestamp()[1] if trusted else None)
         if (ahead := self.stores.read_ahead) is not None:
             queue = self._group.queues[partition]
             ahead.add(records, lambda: queue.position)
@@ -280,6 +288,8 @@ class StreamTask:
     def reached_end(self, partition: TopicPartition, end: int | None = None) -> None:
         """The broker has no more of a partition; the next record has the offset ``end``, or later (polling thread)."""
         self._group.queues[partition].reach_end(end)
+        if self.pace is not None:
+            self.pace.at_end()
 
     def begin_at(self, partition: TopicPartition, offset: int) -> None:
         """An input that begins at its end has no records before this offset for the task, nor has any been delivered
@@ -319,12 +329,22 @@ class StreamTask:
 
     # ---- processing --------------------------------------------------------------------------------------------
 
-    def wait_ms(self, now_ms: int) -> int | None:
-        """Milliseconds until the task may process, 0 for now, ``None`` until more input arrives (KIP-695)
-        or calls are answered."""
+    def wait_ms(self, now_ms: int, epoch: int = 0) -> int | None:
+        """Milliseconds until the task may process, 0 for now, ``None`` until more input arrives (KIP-695), calls are
+        answered, or other tasks are as far in stream time. It works for the commit ``epoch``."""
         if self.context.execution.calls.full:
             return None
-        return 0 if self.is_expiring else self._group.wait_ms(now_ms)
+        if self.is_expiring:
+            return 0
+        wait = self._group.wait_ms(now_ms)
+        if self.pace is None or (wait != 0 and self._group):
+            return wait
+        return wait if self.pace.may_go_on(self._group.next_time, epoch, now_ms) else None
+
+    @property
+    def waits_for_others(self) -> bool:
+        """True if the task has records and waits until other tasks are as far in stream time."""
+        return self.pace is not None and self.pace.waits
 
     def process(self, control: ProcessingControl, limit: int) -> int:
         """Process up to ``limit`` buffered records; returns how many were taken. Entries of stores that are over are
@@ -336,7 +356,10 @@ class StreamTask:
             limit = min(limit, self.probes.at_once)
         lateness = self.context.lateness
         lateness.begin_batch(self.context.clock.now_ms())
-        taken = self._group.expire_and_run(control, limit, self._fire)
+        until = NO_LIMIT
+        if self.pace is not None:
+            limit, until = min(limit, self.pace.at_once), self.pace.until
+        taken = self._group.expire_and_run(control, limit, self._fire, until)
         self.processed_records += taken
         self.context.record_errors.warnings.taken += taken
         if probed is not None:

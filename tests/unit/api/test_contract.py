@@ -322,6 +322,7 @@ def test_a_runtime_that_was_not_started_shows_nothing_and_closes(runtime: Stream
         "generation": None,
         "tasks": [],
         "handOvers": [],
+        "timeAlignment": [],
         "notes": [],
         "ready": False,
         "peers": [],

@@ -25,6 +25,7 @@ from streamsapp.runtime.global_stores.progress import GlobalPartition
 from streamsapp.runtime.hand_overs import HandOver
 from streamsapp.runtime.hang_detection import Hang
 from streamsapp.state.engine.write_stalls import WriteStalls
+from streamsapp.tasks.alignment import TimeAlignment
 from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.testing import MockClock
@@ -76,6 +77,7 @@ class Parts:
         self.polling = SimpleNamespace(name="app-polling")
         self.requests = SimpleNamespace(leaving=False)
         self.output = SimpleNamespace(commit_latency=Histogram(), buffered_records=0)
+        self.alignment, self.alignment_watch = TimeAlignment(), None
         self.feeder = SimpleNamespace(records_consumed=12, partitions_created_anew=1)
         self.statistics = SimpleNamespace(figures={TaskId(0, 0): {"counts": {"read_misses": 3}}})
 
@@ -92,6 +94,7 @@ def test_an_instance_that_was_not_started_has_no_tasks() -> None:
         "generation": None,
         "tasks": [],
         "handOvers": [],
+        "timeAlignment": [],
         "notes": [],
         "ready": False,
         "peers": [],

@@ -146,6 +146,22 @@ def test_runs_of_records_come_in_the_order_of_taking_them_one_by_one(
     assert it.processed == one_by_one(inputs)
 
 
+@given(inputs=st.lists(st.lists(st.integers(0, 4), max_size=8), min_size=1, max_size=6))
+def test_no_record_of_a_later_time_is_taken_than_is_allowed(inputs: list[list[int]]) -> None:
+    it = Group(len(inputs))
+    for number, timestamps in enumerate(inputs):
+        it.add(number, *timestamps)
+
+    for until in range(5):
+        before = len(it.processed)
+        while it.group.run(ProcessingControl(), 3, until):
+            pass
+        assert all(timestamp <= until for _, timestamp in it.processed[before:])
+        assert it.group.next_time is None or it.group.next_time > until
+
+    assert sorted(it.processed) == sorted(one_by_one(inputs))  # among equal times the order is another one
+
+
 @given(
     inputs=st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=8), min_size=2, max_size=4),
     limit=st.integers(1, 12),

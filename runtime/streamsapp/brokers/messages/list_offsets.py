@@ -23,7 +23,7 @@ class ListOffsetsTopicResponse(Structure):
 
 
 class ListOffsetsResponse(Whole):
-    VERSIONS: ClassVar = (1, 5)
+    VERSIONS: ClassVar = (1, 7)
     FIRST_COMPACT: ClassVar = 6
 
     throttle_time_ms: Annotated[Int32, In(2)] = 0
@@ -42,7 +42,7 @@ class ListOffsetsTopic(Structure):
 
 
 class ListOffsetsRequest(Asking[ListOffsetsResponse]):
-    VERSIONS: ClassVar = (1, 5)
+    VERSIONS: ClassVar = (1, 7)
     FIRST_COMPACT: ClassVar = 6
     API_KEY: ClassVar = 2
     ANSWER: ClassVar = ListOffsetsResponse

@@ -33,6 +33,7 @@ typedef struct {
     PyObject **stop, **message, **time; /* slots of the control and the context */
     int64_t stream_time;                /* what *time is */
     Due calls, expiry;                  /* of callbacks, and of entries of stores */
+    int64_t until;                      /* no record with a higher time is taken */
     int takes_turns;                    /* says whether there are several inputs */
 } Turn;
 
@@ -149,7 +150,8 @@ static int change_turns(Loop *self) {
     return 0;
 }
 
-/* Runs the head of the input whose turn it is, or of another one if it comes later than theirs. */
+/* Runs the head of the input whose turn it is, or of another one if it comes later than theirs, unless it is too late.
+ */
 static int run_next(Loop *self, Turn *turn) {
     if (*turn->stop != Py_False) return LEAVE;
     Input *input = (Input *)self->running;
@@ -158,7 +160,8 @@ static int run_next(Loop *self, Turn *turn) {
         if (how != READ) return how == FAILED ? RAISED : how == DROPPED ? GO_ON : LEAVE;
         if (turn->takes_turns && change_turns(self)) return RAISED;
     }
-    return run_head(self, (Input *)self->running, turn);
+    input = (Input *)self->running;
+    return input->time > turn->until ? LEAVE : run_head(self, input, turn);
 }
 
 /* Has an input wait for its turn, if it has a record; 0, or -1 with an exception. */
@@ -184,6 +187,8 @@ static int begin(Loop *self, Turn *turn) {
     if (self->put_off) {
         self->running = self->put_off;
         self->put_off = NULL;
+        /* It was within the bound then, and the stream time is its own already. */
+        if (((Input *)self->running)->time > turn->until) turn->until = ((Input *)self->running)->time;
     } else if (!turn->takes_turns) self->running = Py_XNewRef((PyObject *)input_at(self, 0));
     else if (self->turns.count) self->running = (PyObject *)sa_poll(&self->turns);
     return self->running != NULL;
@@ -208,10 +213,12 @@ static int end(Loop *self, const Turn *turn, int how) {
 typedef struct {
     PyObject *control, *due, *expiry;
     Py_ssize_t limit;
+    int64_t until;
 } Run;
 
 static const Field run_fields[] = {
-    FIELD(Run, control, OBJECT), FIELD(Run, due, OBJECT), FIELD(Run, expiry, OBJECT), FIELD(Run, limit, SIZE, .most = PY_SSIZE_T_MAX), {0}};
+    FIELD(Run, control, OBJECT), FIELD(Run, due, OBJECT), FIELD(Run, expiry, OBJECT), FIELD(Run, limit, SIZE, .most = PY_SSIZE_T_MAX),
+    FIELD(Run, until, LONG, .may_be_left_out = 1, .otherwise = INT64_MAX), {0}};
 
 static int find_slots(const Loop *self, const Run *run, Turn *turn) {
     if (!(turn->stop = sa_slot(run->control, "stop")) || !(turn->message = sa_slot(self->context, "message")) ||
@@ -230,6 +237,7 @@ static PyObject *loop_run(Loop *self, PyObject *const *given, Py_ssize_t count, 
     if (sa_take_fields("run", run_fields, given, count, names, &run) || find_slots(self, &run, &turn)) return NULL;
     if (self->running) return PyErr_Format(PyExc_RuntimeError, "a task that processes a record is to process others");
     if (!begin(self, &turn)) return PyLong_FromLong(0);
+    turn.until = run.until;
     int how = GO_ON;
     Py_ssize_t taken = 0;
     sa_keep_cells_used(&self->cells);
@@ -287,7 +295,7 @@ static PyMemberDef loop_members[] = {{"late", T_LONGLONG, offsetof(Loop, late), 
                                      {0}};
 
 static PyMethodDef loop_methods[] = {{"run", (PyCFunction)(void (*)(void))loop_run, METH_FASTCALL | METH_KEYWORDS,
-                                      "run(*, control, due, expiry, limit): records taken"},
+                                      "run(*, control, due, expiry, limit, until=...): records taken"},
                                      {"offer", (PyCFunction)loop_offer, METH_O, "offer(input): it waits for its turn"},
                                      {"clear", (PyCFunction)loop_clear, METH_NOARGS, "clear(): none waits"},
                                      {0}};
