@@ -22,7 +22,7 @@ from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.kafka.wakeup import Wakeup
 from streamsapp.membership.member import GroupMember
 from streamsapp.membership.member_id import MemberId
-from streamsapp.runtime import cyclic_gc
+from streamsapp.runtime import cyclic_gc, thread_switching
 from streamsapp.runtime.application_topics import ApplicationTopics
 from streamsapp.runtime.changelog_retention import ChangelogRetention
 from streamsapp.runtime.changelog_watch import ChangelogWatch
@@ -50,9 +50,11 @@ from streamsapp.runtime.lifecycle import Lifecycle
 from streamsapp.runtime.output import Output
 from streamsapp.runtime.polling import PollingThread
 from streamsapp.runtime.processing import ProcessingThread
+from streamsapp.runtime.processing_threads import ProcessingThreads
 from streamsapp.runtime.record_ages import RecordAges
 from streamsapp.runtime.recovery import Recovery
 from streamsapp.runtime.restoration import RestorationThread
+from streamsapp.runtime.set_aside import SetAside
 from streamsapp.runtime.start_positions import StartPositions
 from streamsapp.runtime.state_components import StateComponents
 from streamsapp.runtime.streams_producer import StreamsProducer
@@ -61,6 +63,7 @@ from streamsapp.runtime.uncaught_exceptions import UncaughtExceptions
 from streamsapp.runtime.user_requests import UserRequests
 from streamsapp.runtime.wall_clock_work import WallClockWork
 from streamsapp.tasks.assembly import TaskAssembly
+from streamsapp.tasks.fair_scheduler import FairScheduler
 from streamsapp.tasks.task_manager import TaskManager
 from streamsapp.topology.builder import Topology
 from streamsapp.web.history import MomentHistory
@@ -117,13 +120,23 @@ class Components:
             _output_capacity(config), wakeup.notify, _RESULTS_BATCH, prompt=not config.exactly_once
         )
         self.tasks = TaskManager(extensions.scheduler, closing.end, wakeup.notify)
+        #: The scheduler, if the application says how its sub-topologies are scheduled.
+        self.scheduler = extensions.scheduler if isinstance(extensions.scheduler, FairScheduler) else None
+        self.set_aside = SetAside(self.tasks, clock, wakeup.notify)
         self.feeder = self._feeder(config, clock, wakeup)
         producer = StreamsProducer(config, self.membership, collector, clock, closing, self.feeder.confirm)
         clients.callback(producer.close)
         self.owned = self._owned_tasks(config, clock)
         producer.know_tasks(lambda: list(self.owned.active))
         self.life = self._lifecycle(topology, producer, collector)
-        self.hangs = HangDetector(self.tasks, context.failures, config.max_poll_interval_ms / 1000)
+        self.hangs = HangDetector(self.tasks, context.failures, config.max_poll_interval_ms / 1000, self.set_aside)
+        self.processing = ProcessingThreads(
+            lambda number: ProcessingThread(
+                f"{config.client_id}-processing-{number}", self.tasks, collector, context.failures, clock
+            ),
+            config.threads,
+            self.tasks,
+        )
         self.requests = UserRequests(closing, clock, wakeup.notify)
         schedule = CommitSchedule(config.commit_interval_ms / 1000, clock, config.memory.uncommitted)
         self.output = Output(producer, self.tasks, collector, schedule, clock)
@@ -132,14 +145,10 @@ class Components:
             self.life,
             InputPolling(self.feeder, self.tasks),
             self.output,
-            WallClockWork(self.tasks, self.feeder, self.hangs, clock),
+            WallClockWork(self.tasks, self.feeder, self.hangs, clock, self.processing.fill_up),
             self.requests,
             self.end,
         )
-        self.processing = [
-            ProcessingThread(f"{config.client_id}-processing-{number}", self.tasks, collector, context.failures, clock)
-            for number in range(1, config.threads + 1)
-        ]
         self.statistics = StoreStatistics(
             lambda: {task_id: task.stores for task_id, task in list(self.owned.all.items())}
         )
@@ -159,6 +168,7 @@ class Components:
                 ThreadFailure(f"{config.client_id}-polling", error, task.id)
             ),
             tasks_idle=config.max_task_idle_ms > 0,
+            is_bulk=None if self.scheduler is None else self.scheduler.is_bulk,
         )
 
     def _owned_tasks(self, config: StreamsConfig, clock: Clock) -> InstanceTasks:
@@ -177,7 +187,15 @@ class Components:
     def _lifecycle(self, topology: Topology, producer: StreamsProducer, collector: RecordCollector) -> Lifecycle:
         context, restoration, global_thread = self._context, self.stores.restoration, self.stores.global_thread
         config = context.config
-        recovery = Recovery(self.owned, self.tasks, collector, producer, restoration, exactly_once=config.exactly_once)
+        recovery = Recovery(
+            self.owned,
+            self.tasks,
+            collector,
+            producer,
+            restoration,
+            self.set_aside,
+            exactly_once=config.exactly_once,
+        )
         return Lifecycle(
             ApplicationTopics(topology, config, context.admin, context.clock),
             GroupFollower(self.membership, global_thread, config, context.clock, restoration.reading.lag),
@@ -226,6 +244,8 @@ class Components:
     def start(self) -> None:
         """Start all threads."""
         cyclic_gc.relax()
+        if self._context.config.scheduling:
+            thread_switching.hasten()
         for thread in self.threads:
             thread.start()
 
@@ -252,6 +272,8 @@ class Components:
             self._context.admin.close()
         self.stores.release()
         cyclic_gc.restore()
+        if self._context.config.scheduling:
+            thread_switching.restore()
         if self.life.error is None:
             self.state.to(ClientState.PENDING_SHUTDOWN)
             self.state.to(ClientState.NOT_RUNNING)

@@ -251,6 +251,8 @@ class Lifecycle:
         if isinstance(failure.error, TaskCorruptedError) and task is not None:
             self._recovery.task_corrupted(task, failure.error)
             return
+        if task is not None and self._recovery.takes_alone(task, failure.error):
+            return
         response = self._uncaught.answer(failure)
         if response is UncaughtExceptionResponse.SHUTDOWN_APPLICATION:
             self._group.membership.request_shutdown()

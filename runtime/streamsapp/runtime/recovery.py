@@ -13,7 +13,9 @@ from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.errors import ReplicaLostError, StateOutOfReachError, StreamsError, TaskCorruptedError
 from streamsapp.runtime.instance_tasks import InstanceTasks
 from streamsapp.runtime.restoration import RestorationThread
+from streamsapp.runtime.set_aside import SetAside
 from streamsapp.runtime.streams_producer import StreamsProducer
+from streamsapp.runtime.uncaught_exceptions import is_final
 from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_manager import TaskManager
@@ -45,9 +47,11 @@ class Recovery:
         collector: RecordCollector,
         producer: StreamsProducer,
         restoration: RestorationThread,
+        set_aside: SetAside,
         *,
         exactly_once: bool,
     ) -> None:
+        self._set_aside = set_aside
         self._instance_tasks = instance_tasks
         self._tasks = tasks
         self._collector = collector
@@ -64,10 +68,21 @@ class Recovery:
         return self._sent is UncommittedOutput.SOUND
 
     def task_failed(self, task: StreamTask) -> None:
-        """Start the task again; under exactly once it takes the transaction with it, unless it is a replica."""
+        """Start the task again; under exactly once it takes the transaction with it, unless nothing of it is in there:
+        of a replica, or of a task that fails alone."""
         self._failed.append(task)
-        if self._exactly_once and task.role is TaskRole.ACTIVE:
+        if self._exactly_once and task.role is TaskRole.ACTIVE and not self._tasks.fails_alone(task):
             self.lost()
+
+    def takes_alone(self, task: StreamTask, error: BaseException) -> bool:
+        """Start the task again, and perhaps set its sub-topology aside, if the application wants that and nothing of
+        the task is in the open transaction; returns whether it is so."""
+        if is_final(error) or not self._tasks.fails_alone(task):
+            return False
+        log.error("task %s failed and starts again from the last commit", task.id, exc_info=error)
+        self.task_failed(task)
+        self._set_aside.failed(task.id.subtopology, f"{type(error).__name__}: {error}")
+        return True
 
     def task_corrupted(self, task: StreamTask, error: TaskCorruptedError) -> None:
         """Its state is wiped. The records that it sent since the last commit are in the open transaction."""
@@ -111,7 +126,9 @@ class Recovery:
             self._sent = UncommittedOutput.LOST
         self._producer.replace()
         if not taken_over:
-            self._instance_tasks.revive(self._instance_tasks.active)
+            # A task that a commit was begun without has nothing in it, and has not come back.
+            stuck = set(self._tasks.stuck)
+            self._instance_tasks.revive([task for task in self._instance_tasks.active if task not in stuck])
         failed = (*self._failed, *self._restoration.take_dropped())
         self._instance_tasks.revive([task for task in failed if task.role is not TaskRole.ACTIVE])
         self._failed, self._sent = [], UncommittedOutput.SOUND

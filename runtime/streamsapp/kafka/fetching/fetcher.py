@@ -74,9 +74,14 @@ class Fetcher:
         for each in partitions:
             self._assignment.partitions[each].paused = True
 
+    def hold(self, partitions: Iterable[TopicPartition]) -> None:
+        for each in partitions:
+            self._assignment.partitions[each].held = True
+
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         for each in partitions:
-            self._assignment.partitions[each].paused = False
+            partition = self._assignment.partitions[each]
+            partition.paused = partition.held = False
 
     def expect_partitions(self, seconds: float) -> None:
         self._asking.short_until = self._now() + seconds
@@ -144,7 +149,7 @@ class Fetcher:
         for name, partition in list(news.items()):
             if limit <= 0 or fetched.opened >= self._settings.most_opened:
                 break
-            if partition.paused:
+            if partition.paused or partition.held:
                 continue
             del news[name]
             try:
