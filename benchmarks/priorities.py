@@ -44,6 +44,8 @@ class Figures:
     p50: float | None
     p99: float | None
     rate: float | None
+    #: Records of the backlog per second of CPU time that the program took.
+    of_cpu: float | None
 
 
 def main() -> int:
@@ -56,18 +58,18 @@ def main() -> int:
         topics.remove(APPLICATION)
         topics.create(BACKLOG, _TASKS)
         _fill(topics, options.records)
-        print(f"{'':44}{'p50 ms':>10}{'p99 ms':>10}{'backlog records/s':>20}")
+        print(f"{'':44}{'p50 ms':>10}{'p99 ms':>10}{'backlog records/s':>20}{'per CPU second':>18}")
         for guarantee in GUARANTEES if options.guarantee is None else (options.guarantee,):
             for name, backlog, pace, scheduled in CASES:
                 if options.only and name not in options.only.split(","):
                     continue
                 found = _measure(topics, directory, options, guarantee, backlog, options.pace if pace else 0, scheduled)
-                cells = (found.p50, found.p99, found.rate)
+                cells = (found.p50, found.p99, found.rate, found.of_cpu)
                 print(
                     f"{guarantee + ', ' + name:<44}"
                     + "".join(
                         ("" if each is None else f"{each:,.1f}").rjust(width)
-                        for each, width in zip(cells, (10, 10, 20), strict=True)
+                        for each, width in zip(cells, (10, 10, 20, 18), strict=True)
                     ),
                     flush=True,
                 )
@@ -111,26 +113,28 @@ def _measure(
     sent: list[float] = []
     latencies: list[tuple[float, float]] = []
     progress: list[tuple[float, int]] = []
-    with _running(directory, job, progress), _receiving(topics, sent, latencies):
+    with _running(directory, job, progress) as pid, _receiving(topics, sent, latencies):
         _until(lambda: any(done for _, done in progress) if backlog else len(progress) > 0)
         if pace:
             _send(topics, sent, pace, _WARM)
             _until(lambda: len(latencies) > 0)
         else:
             time.sleep(_WARM)
-        began = time.monotonic()
+        taken = family.CpuTime(pid)
+        began, cpu = time.monotonic(), taken.seconds()
         if pace:
             _send(topics, sent, pace, options.seconds)
         else:
             time.sleep(options.seconds)
-        ended = time.monotonic()
+        ended, cpu = time.monotonic(), taken.seconds() - cpu
         if pace:
             _until(lambda: len(latencies) >= len(sent))
     timed = [took for at, took in latencies if at >= began]
     within = [each for each in progress if began <= each[0] <= ended]
     cuts = statistics.quantiles(timed, n=100) if timed else None
     rate = (within[-1][1] - within[0][1]) / (within[-1][0] - within[0][0]) if backlog else None
-    return Figures(cuts and 1000 * cuts[49], cuts and 1000 * cuts[98], rate)
+    of_cpu = rate * (ended - began) / cpu if rate is not None else None
+    return Figures(cuts and 1000 * cuts[49], cuts and 1000 * cuts[98], rate, of_cpu)
 
 
 def _fill(topics: Topics, records: int) -> None:
@@ -162,7 +166,7 @@ def _begin_at(topics: Topics, application: str, *, end: bool) -> None:
 
 
 @contextmanager
-def _running(directory: Path, job: dict[str, object], progress: list[tuple[float, int]]) -> Iterator[None]:
+def _running(directory: Path, job: dict[str, object], progress: list[tuple[float, int]]) -> Iterator[int]:
     command = [sys.executable, "-m", "benchmarks.systems.streamsapp_priorities", json.dumps(job)]
     with (directory / "priorities.log").open("wb") as log:
         process = subprocess.Popen(
@@ -179,7 +183,7 @@ def _running(directory: Path, job: dict[str, object], progress: list[tuple[float
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
     try:
-        yield
+        yield process.pid
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()

@@ -48,6 +48,7 @@ from streamsapp.runtime.instance_tasks import InstanceTasks
 from streamsapp.runtime.layouts import topics_period
 from streamsapp.runtime.lifecycle import Lifecycle
 from streamsapp.runtime.output import Output
+from streamsapp.runtime.paused_ends import PausedEnds
 from streamsapp.runtime.polling import PollingThread
 from streamsapp.runtime.processing import ProcessingThread
 from streamsapp.runtime.processing_threads import ProcessingThreads
@@ -217,10 +218,12 @@ class Components:
         topics = TopicWatch(self._context.admin, lambda: self.life.layouts)
         retention = ChangelogRetention(self._context.admin, self._context.clock)
         ages = RecordAges(self._context.admin, self._context.clock)
+        ends = PausedEnds(self._context.admin, self.feeder.classes)
 
         def see_to_topics() -> None:
             retention.see_to(self.owned.active)
             ages.look(self.owned.active)
+            ends.look()
 
         def measure() -> None:
             self.statistics.run()

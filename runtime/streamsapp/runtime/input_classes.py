@@ -41,6 +41,8 @@ class InputClasses:
         self._bulk: set[TopicPartition] = set()
         #: Partitions of paused sub-topologies, and these; ``None``: it is to be looked which partitions they have.
         self.paused: set[TopicPartition] = set()
+        #: Where they begin and end, as far as it is known; replaced by another thread.
+        self.bounds: Mapping[TopicPartition, tuple[int, int]] = {}
         self._paused_parts: frozenset[int] | None = frozenset()
 
     @property
@@ -90,6 +92,10 @@ class InputClasses:
         for each in again:
             (self._filled if self.is_bulk(owners[each]) else filled)[each] = owners[each].queues[each]
         self.paused = paused
+
+    def bounds_of_paused(self, partition: TopicPartition) -> tuple[int, int] | None:
+        """Where a partition of a paused sub-topology begins and ends; ``None`` for another, and if it is not known."""
+        return self.bounds.get(partition) if partition in self.paused else None
 
     def balance(self) -> None:
         """Hold the partitions of class bulk, or have them fetched again."""

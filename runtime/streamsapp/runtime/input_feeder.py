@@ -85,7 +85,7 @@ class InputFeeder:
         if is_bulk is not None:
             budget_bytes //= 2  # each class has its own
         self._most_bytes = min(budget_bytes, MOST_BUFFERED_BYTES)
-        self._classes = InputClasses(consumer, budget_bytes, is_bulk)
+        self.classes = InputClasses(consumer, budget_bytes, is_bulk)
         self._owners: dict[TopicPartition, StreamTask] = {}
         self._paused: set[TopicPartition] = set()
         self._anew = _CreatedAnew()
@@ -105,7 +105,7 @@ class InputFeeder:
         for task, its_positions in positions.items():
             self._owners.update(dict.fromkeys(its_positions, task))
             self._from_end.update(each for each, at in its_positions.items() if at == END)
-        self._classes.assigned({each: task for task, its_positions in positions.items() for each in its_positions})
+        self.classes.assigned({each: task for task, its_positions in positions.items() for each in its_positions})
         topics = {name: topic for task in tasks for name, topic in task.topics.items()}
         self._consumer.assign(
             {each: at for its_positions in positions.values() for each, at in its_positions.items()}, topics=topics
@@ -129,7 +129,7 @@ class InputFeeder:
             self._anew.doubted.discard(partition)
             self._from_end.discard(partition)
             self._filled.pop(partition, None)
-        self._classes.forget(partitions)
+        self.classes.forget(partitions)
         self._consumer.unassign(partitions)
 
     def close(self) -> None:
@@ -144,7 +144,7 @@ class InputFeeder:
     @property
     def holds_back(self) -> bool:
         """True if partitions are paused until some of their buffered records were processed."""
-        return bool(self._paused) or self._classes.holds_back
+        return bool(self._paused) or self.classes.holds_back
 
     @property
     def partitions_created_anew(self) -> int:
@@ -172,8 +172,8 @@ class InputFeeder:
     def feed(self, timeout: float) -> Fetched:
         """Fetch once and fill buffers; waits up to ``timeout`` seconds for the first record."""
         self._resume_emptied()
-        self._classes.pause(self._tasks.paused_parts, self._owners, self._filled)
-        self._classes.balance()
+        self.classes.pause(self._tasks.paused_parts, self._owners, self._filled)
+        self.classes.balance()
         if self._anew.ending:
             self._begin_ended_anew()
         if self._over_budget() and self._starving():
@@ -278,8 +278,8 @@ class InputFeeder:
         queue = task.queues[partition]
         before = queue.bytes
         task.add_records(partition, records)
-        if self._classes.is_bulk(task):
-            self._classes.added(partition, queue)
+        if self.classes.is_bulk(task):
+            self.classes.added(partition, queue)
         else:
             self._filled[partition] = queue
             self._at_most_buffered += queue.bytes - before
@@ -298,9 +298,10 @@ class InputFeeder:
 
     def _lag(self, task: StreamTask, partition: TopicPartition) -> int | None:
         queue = task.queues[partition]
-        if queue.at_end and not queue:
+        watermarks = self.classes.bounds_of_paused(partition)
+        if queue.at_end and not queue and watermarks is None:
             return 0
-        watermarks = self._consumer.watermarks(partition, cached=True)
+        watermarks = watermarks or self._consumer.watermarks(partition, cached=True)
         if watermarks is None:
             return None
         low, high = watermarks
@@ -333,7 +334,7 @@ class InputFeeder:
     @property
     def _holds_any(self) -> bool:
         self._forget_emptied()
-        return bool(self._filled) or self._classes.holds_any
+        return bool(self._filled) or self.classes.holds_any
 
     def _forget_emptied(self) -> None:
         self._filled = {partition: queue for partition, queue in self._filled.items() if queue}
@@ -346,7 +347,7 @@ class InputFeeder:
         return not any(map(self._can_process, waiting.values())) and any(
             self._may_get_more(task.queues[partition])
             for partition, task in self._owners.items()
-            if partition not in self._classes.paused
+            if partition not in self.classes.paused
         )
 
     def _can_process(self, task: StreamTask) -> bool:
@@ -370,7 +371,7 @@ class InputFeeder:
         if not self._paused:
             return
         half = self._share() // 2
-        self._paused -= self._classes.paused
+        self._paused -= self.classes.paused
         emptied = [each for each in self._paused if self._owners[each].queues[each].bytes < half]
         if emptied:
             self._consumer.resume(emptied)
