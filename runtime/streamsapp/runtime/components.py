@@ -64,7 +64,6 @@ from streamsapp.runtime.uncaught_exceptions import UncaughtExceptions
 from streamsapp.runtime.user_requests import UserRequests
 from streamsapp.runtime.wall_clock_work import WallClockWork
 from streamsapp.tasks.assembly import TaskAssembly
-from streamsapp.tasks.fair_scheduler import FairScheduler
 from streamsapp.tasks.task_manager import TaskManager
 from streamsapp.topology.builder import Topology
 from streamsapp.web.history import MomentHistory
@@ -121,16 +120,15 @@ class Components:
             _output_capacity(config), wakeup.notify, _RESULTS_BATCH, prompt=not config.exactly_once
         )
         self.tasks = TaskManager(extensions.scheduler, closing.end, wakeup.notify)
-        #: The scheduler, if the application says how its sub-topologies are scheduled.
-        self.scheduler = extensions.scheduler if isinstance(extensions.scheduler, FairScheduler) else None
-        self.set_aside = SetAside(self.tasks, clock, wakeup.notify)
         self.feeder = self._feeder(config, clock, wakeup)
         producer = StreamsProducer(config, self.membership, collector, clock, closing, self.feeder.confirm)
         clients.callback(producer.close)
         self.owned = self._owned_tasks(config, clock)
         producer.know_tasks(lambda: list(self.owned.active))
+        limit = config.max_poll_interval_ms / 1000
+        set_aside = SetAside(self.tasks, clock, wakeup.notify)
+        self.hangs = HangDetector(self.tasks, context.failures, limit, set_aside)
         self.life = self._lifecycle(topology, producer, collector)
-        self.hangs = HangDetector(self.tasks, context.failures, config.max_poll_interval_ms / 1000, self.set_aside)
         self.processing = ProcessingThreads(
             lambda number: ProcessingThread(
                 f"{config.client_id}-processing-{number}", self.tasks, collector, context.failures, clock
@@ -169,7 +167,7 @@ class Components:
                 ThreadFailure(f"{config.client_id}-polling", error, task.id)
             ),
             tasks_idle=config.max_task_idle_ms > 0,
-            is_bulk=None if self.scheduler is None else self.scheduler.is_bulk,
+            is_bulk=None if self.tasks.fair is None else self.tasks.fair.is_bulk,
         )
 
     def _owned_tasks(self, config: StreamsConfig, clock: Clock) -> InstanceTasks:
@@ -194,7 +192,7 @@ class Components:
             collector,
             producer,
             restoration,
-            self.set_aside,
+            self.hangs.set_aside,
             exactly_once=config.exactly_once,
         )
         return Lifecycle(

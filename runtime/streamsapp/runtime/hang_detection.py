@@ -55,7 +55,7 @@ class HangDetector:
     def __init__(
         self, tasks: TaskManager, failures: SimpleQueue[ThreadFailure], limit: float, set_aside: SetAside
     ) -> None:
-        self._set_aside = set_aside
+        self.set_aside = set_aside
         self._tasks = tasks
         self._failures = failures
         self._limit = limit
@@ -116,7 +116,7 @@ class HangDetector:
 
     def _judge(self, hang: Hang) -> None:
         if hang.alone:
-            self._set_aside.pause(hang.task.subtopology, str(hang))
+            self.set_aside.pause(hang.task.subtopology, str(hang))
         elif hang.lasts > self._limit:
             self._since.pop(hang.task)
             error = ProcessorHangsError(

@@ -266,7 +266,7 @@ class StreamsRuntime(JavaNames):
         if sub_topology is None:
             components.requests.pause(paused=True)
         else:
-            components.set_aside.pause(self._number(sub_topology), ASKED_FOR)
+            components.hangs.set_aside.pause(self._number(sub_topology), ASKED_FOR)
 
     def resume(self, sub_topology: int | str | None = None) -> None:
         """Goes on with processing after ``pause``, or with a sub-topology that was paused or set aside. Raises as
@@ -275,7 +275,7 @@ class StreamsRuntime(JavaNames):
         if sub_topology is None:
             components.requests.pause(paused=False)
         else:
-            components.set_aside.resume(self._number(sub_topology))
+            components.hangs.set_aside.resume(self._number(sub_topology))
 
     def _number(self, sub_topology: int | str) -> int:
         names = SubTopologyNames(self._topology.sub_topologies())

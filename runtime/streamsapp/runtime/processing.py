@@ -71,8 +71,8 @@ class ProcessingThread(threading.Thread):
         try:
             more = self._run_slice(task)
         except BaseException as error:
-            self._tasks.failed(task)
-            self._failures.put(ThreadFailure(self.name, error, task.id))
+            alone = self._tasks.failed(task)
+            self._failures.put(ThreadFailure(self.name, error, task.id, alone))
         finally:
             working = self._tasks.give_back(task, more=more)
         if not working:

@@ -15,7 +15,6 @@ from streamsapp.runtime.instance_tasks import InstanceTasks
 from streamsapp.runtime.restoration import RestorationThread
 from streamsapp.runtime.set_aside import SetAside
 from streamsapp.runtime.streams_producer import StreamsProducer
-from streamsapp.runtime.uncaught_exceptions import is_final
 from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_manager import TaskManager
@@ -68,21 +67,15 @@ class Recovery:
         return self._sent is UncommittedOutput.SOUND
 
     def task_failed(self, task: StreamTask) -> None:
-        """Start the task again; under exactly once it takes the transaction with it, unless nothing of it is in there:
-        of a replica, or of a task that fails alone."""
+        """Start the task again; under exactly once it takes the transaction with it, unless it is a replica."""
         self._failed.append(task)
-        if self._exactly_once and task.role is TaskRole.ACTIVE and not self._tasks.fails_alone(task):
+        if self._exactly_once and task.role is TaskRole.ACTIVE:
             self.lost()
 
-    def takes_alone(self, task: StreamTask, error: BaseException) -> bool:
-        """Start the task again, and perhaps set its sub-topology aside, if the application wants that and nothing of
-        the task is in the open transaction; returns whether it is so."""
-        if is_final(error) or not self._tasks.fails_alone(task):
-            return False
-        log.error("task %s failed and starts again from the last commit", task.id, exc_info=error)
-        self.task_failed(task)
+    def failed_alone(self, task: StreamTask, error: BaseException) -> None:
+        """Start the task again, and perhaps set its sub-topology aside; nothing of it is in the transaction."""
+        self._failed.append(task)
         self._set_aside.failed(task.id.subtopology, f"{type(error).__name__}: {error}")
-        return True
 
     def task_corrupted(self, task: StreamTask, error: TaskCorruptedError) -> None:
         """Its state is wiped. The records that it sent since the last commit are in the open transaction."""

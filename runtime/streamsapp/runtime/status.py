@@ -81,13 +81,13 @@ def _outages(config: StreamsConfig, components: Components, clock: Clock) -> Ite
 
 def _sub_topologies(components: Components) -> Iterator[dict[str, Any]]:
     """The sub-topologies of this instance's active tasks that are paused, or whose scheduling the application says."""
-    scheduler = components.scheduler
+    scheduler = components.tasks.fair
     tasks: dict[int, list[StreamTask]] = {}
     for task in components.owned.active:
         tasks.setdefault(task.id.subtopology, []).append(task)
-    for number in sorted(tasks.keys() | components.set_aside.now.keys()):
+    for number in sorted(tasks.keys() | components.hangs.set_aside.now.keys()):
         share = scheduler.shares.get(number) if scheduler is not None else None
-        aside = components.set_aside.now.get(number)
+        aside = components.hangs.set_aside.now.get(number)
         if share is None and aside is None:
             continue
         lags = [task.input_lag for task in tasks.get(number, ())]

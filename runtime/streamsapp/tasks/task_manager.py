@@ -65,7 +65,8 @@ class TaskManager:
         called on a processing thread when ``mark_due`` is needed sooner than ``due_ms`` said before."""
         self._deadline = deadline or Deadline(SystemClock())
         self._scheduler = scheduler
-        self._fair = scheduler if isinstance(scheduler, FairScheduler) else None
+        #: The scheduler, if the application says how its sub-topologies are scheduled.
+        self.fair = scheduler if isinstance(scheduler, FairScheduler) else None
         self._waits = _Waits()
         self._tasks: dict[TaskId, ScheduledTask] = {}
         self._ready: dict[TaskId, StreamTask] = {}
@@ -137,8 +138,8 @@ class TaskManager:
             calls, control = task.context.execution.calls, task.control
             calls.wake, calls.stop = partial(self.mark_ready, [task]), partial(setattr, control, "stop", True)
             scheduled = self._tasks[task.id] = ScheduledTask(task, self._epoch)
-            if self._fair is not None:
-                scheduled.urgent, scheduled.apart = self._fair.is_latency(task), self._fair.is_apart(task)
+            if self.fair is not None:
+                scheduled.urgent, scheduled.apart = self.fair.is_latency(task), self.fair.is_apart(task)
             self._ready[task.id] = task
             self._waits.work.notify()
 
@@ -267,15 +268,11 @@ class TaskManager:
         """Return whether nothing of a task is processed until further notice."""
         return self._gate.paused or task.id.subtopology in self._gate.paused_parts
 
-    def fails_alone(self, task: StreamTask) -> bool:
-        """Return whether nothing that a task did since its last epoch ended is part of a transaction."""
-        with self._waits.lock:
-            scheduled = self._tasks.get(task.id)
-            return scheduled is not None and scheduled.task is task and scheduled.fails_alone
-
     def hangs_alone(self, task: StreamTask) -> bool:
-        """Return whether others go on without a task that does not come back, and nobody waits to get it."""
-        return self.fails_alone(task) and not self._tasks[task.id].retired
+        """Return whether others go on without a task that does not come back, and no instance waits to get it."""
+        with self._waits.lock:
+            scheduled = self._held.get(task.id)
+            return scheduled is not None and scheduled.fails_alone and not scheduled.retired
 
     def pause(self) -> None:
         """Process nothing more; processed records are still committed."""
@@ -346,7 +343,7 @@ class TaskManager:
 
     def turn(self, task: StreamTask, usual: float) -> float:
         """The seconds that a thread stays with a task while others wait."""
-        return usual if self._fair is None else self._fair.turn(task)
+        return usual if self.fair is None else self.fair.turn(task)
 
     def join_commit(self, task: StreamTask) -> bool:
         """A held task is about to end its epoch: from now on no commit goes on without it. Returns whether that still
@@ -368,8 +365,8 @@ class TaskManager:
         with self._waits.lock:
             self.rounds += 1
             scheduled = self._held.pop(task.id)
-            if self._fair is not None:
-                self._fair.gave_back(task)
+            if self.fair is not None:
+                self.fair.gave_back(task)
             more |= scheduled.awaits_commit
             wanted = more or scheduled.has_news or scheduled.epoch_end_wanted
             here = self._tasks.get(task.id) is scheduled and not scheduled.failed
@@ -403,12 +400,14 @@ class TaskManager:
                 if self._epoch_end.done:
                     self._waits.progress.notify_all()
 
-    def failed(self, task: StreamTask) -> None:
-        """A held task failed: it is not scheduled, and no commit waits for it, until it was revived."""
+    def failed(self, task: StreamTask) -> bool:
+        """A held task failed: it is not scheduled, and no commit waits for it, until it was revived. Returns whether
+        nothing that it did since its last epoch ended concerns others."""
         with self._waits.lock:
             scheduled = self.scheduling(task)
             scheduled.failed = True
             self._leave_commit(scheduled)
+            return scheduled.fails_alone
 
     # ---- under the lock ----------------------------------------------------------------------------------------
 
@@ -445,9 +444,9 @@ class TaskManager:
 
     def _make_way(self) -> None:
         """Have tasks given back that others go before."""
-        if self._fair is not None and self._held:
+        if self.fair is not None and self._held:
             held = [scheduled.task for scheduled in self._held.values()]
-            for task in self._fair.gives_way(held, self._takeable(), self._waits.idle):
+            for task in self.fair.gives_way(held, self._takeable(), self._waits.idle):
                 task.control.stop = True
 
     def _ending(self, takeable: Iterable[StreamTask]) -> StreamTask | None:

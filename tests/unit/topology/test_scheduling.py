@@ -56,7 +56,9 @@ def test_a_number_is_taken_as_describe_shows_it(name: int | str) -> None:
     assert shares_of([entry], parts())[2].apart
 
 
-@pytest.mark.parametrize("entry", [Scheduling(source="orders"), Scheduling(sub_topology=3), Scheduling(sub_topology="x")])
+@pytest.mark.parametrize(
+    "entry", [Scheduling(source="orders"), Scheduling(sub_topology=3), Scheduling(sub_topology="x")]
+)
 def test_an_unknown_name_is_refused_with_the_names(entry: Scheduling) -> None:
     fault = scheduling_fault([Scheduling(source="alerts"), entry], parts())
 

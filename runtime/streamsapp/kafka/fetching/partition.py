@@ -62,7 +62,7 @@ class FetchSource:
 class FetchedPartition(FetchSource):
     """One assignment of a partition: the same partition that is assigned anew is another one."""
 
-    __slots__ = ("ahead", "broken", "chunks", "doubt", "end_told", "epoch", "first", "held", "high", "name", "packed",
+    __slots__ = ("ahead", "broken", "chunks", "doubt", "end_told", "epoch", "first", "high", "name", "packed",
                  "paused", "position", "retry_at", "stable", "topic_id")  # fmt: skip
 
     def __init__(
@@ -79,8 +79,7 @@ class FetchedPartition(FetchSource):
         #: The leader's of the last record that was fetched; -1: unknown.
         self.epoch = -1
         self.chunks: deque[native.Chunk] = deque()
-        #: Nothing of it is asked for or delivered; or nothing is delivered, and it is asked for while little waits.
-        self.paused = self.held = False
+        self.paused = False
         #: How far it is with a broker that has said so, and is not believed at once.
         self.doubt = Doubt.NONE
         #: How often, one after the other, what came could not be read, and lay beyond where the log ends.
