@@ -14,11 +14,12 @@ from streamsapp.cli.main import main
 from streamsapp.errors import ManifestError
 from streamsapp.manifest.to_config import to_config
 
+TEXT = {"keySerde": "string", "valueSerde": "string"}
 STEPS = [
-    {"stream": "alerts", "keySerde": "string", "valueSerde": "string", "as": "alerts"},
-    {"from": "alerts", "to": "alerts-out"},
-    {"stream": "clicks", "keySerde": "string", "valueSerde": "string", "as": "clicks"},
-    {"from": "clicks", "to": "clicks-out"},
+    {"stream": {"topic": "alerts", **TEXT}, "as": "alerts"},
+    {"to": {"topic": "alerts-out", **TEXT}, "from": "alerts"},
+    {"stream": {"topic": "clicks", **TEXT}, "as": "clicks"},
+    {"to": {"topic": "clicks-out", **TEXT}, "from": "clicks"},
 ]
 
 
