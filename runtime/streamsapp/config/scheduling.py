@@ -26,8 +26,8 @@ class Scheduling:
     shows it) or by a topic that it reads (``source``).
 
     ``scheduling_class`` is ``"latency"`` for a sub-topology that goes before those of class ``"bulk"``. Without one a
-    sub-topology is bulk if another is said to be of class latency, and of class latency otherwise; so are those that
-    nothing is said of. Sub-topologies of one class share the processing threads by their ``weight``, 1 to 1000.
+    sub-topology is bulk if another is said to be of class latency, and of class latency otherwise; so is any
+    without an entry. Sub-topologies of one class share the processing threads by their ``weight``, 1 to 1000.
 
     With ``on_failure="pause"`` a sub-topology that fails again and again, or hangs, is set aside while the others go
     on. By default, ``"handler"``, the uncaught exception handler decides. Raises ``ConfigError``.

@@ -1,4 +1,4 @@
-"""The processing threads of an instance, with others in the place of those that do not come back.
+"""The processing threads of an instance, with others in the place of threads that do not come back.
 
 Called on the polling thread; ``status`` and metrics read it on any thread.
 """

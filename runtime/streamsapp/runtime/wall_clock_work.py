@@ -24,7 +24,7 @@ class WallClockWork:
         clock: Clock,
         fill_up: Callable[[], None] = lambda: None,
     ) -> None:
-        """``fill_up`` starts threads in the place of those that do not come back."""
+        """``fill_up`` starts threads in the place of threads that do not come back."""
         self._fill_up = fill_up
         self._tasks = tasks
         self._feeder = feeder

@@ -292,7 +292,7 @@ class TaskManager:
         return self._gate.paused
 
     def stand_still(self, timeout: float) -> bool:
-        """Let no thread hold a task, whatever for, but for those that are ``stuck``; whether that was reached within
+        """Let no thread hold a task, whatever for, but for the ``stuck`` ones; whether that was reached within
         ``timeout`` seconds."""
         with self._waits.lock:
             self._gate.standing_still = True
