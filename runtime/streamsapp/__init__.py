@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from streamsapp.config.scheduling import Scheduling as Scheduling
     from streamsapp.config.streams_config import StreamsConfig as StreamsConfig
     from streamsapp.dsl.builder import StreamsBuilder as StreamsBuilder
     from streamsapp.dsl.cogrouped import CogroupedKStream as CogroupedKStream
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
 
 #: The place where each public name lives.
 _HOMES = {
+    "streamsapp.config.scheduling": ("Scheduling",),
     "streamsapp.config.streams_config": ("StreamsConfig",),
     "streamsapp.dsl.builder": ("StreamsBuilder",),
     "streamsapp.dsl.cogrouped": ("CogroupedKStream",),

@@ -23,6 +23,7 @@ from streamsapp.runtime.group_follower import GroupFollower
 from streamsapp.runtime.layouts import Layouts
 from streamsapp.runtime.lifecycle import Lifecycle
 from streamsapp.runtime.recovery import Recovery
+from streamsapp.runtime.set_aside import SetAside
 from streamsapp.runtime.streams_producer import StreamsProducer
 from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.runtime.uncaught_exceptions import UncaughtExceptions
@@ -200,7 +201,13 @@ class Life:
         self.producer = StreamsProducer(settings, membership, self.collector, self.clock, ClosingTime(self.clock))
         self.group = GroupFollower(membership, None, settings, self.clock, restoration.lag)
         recovery = Recovery(
-            owned, self.tasks, self.collector, self.producer, restoration, exactly_once=settings.exactly_once
+            owned,
+            self.tasks,
+            self.collector,
+            self.producer,
+            restoration,
+            SetAside(self.tasks, self.clock),
+            exactly_once=settings.exactly_once,
         )
         self.life = Lifecycle(
             ApplicationTopics(through(), settings, cast(Any, self.admin), self.clock),

@@ -36,7 +36,7 @@ from streamsapp.config.setting import MOST, MOST_RECORDS
 from streamsapp.declared.options import Name
 from streamsapp.manifest.types import (
     Doc, Fields, HandlerName, Optimizations, PartitionGrouperName, Positive, ProcessorWrapperName, Properties,
-    RemoteUrl, SerdeName, Tags, TimestampExtractorName,
+    RemoteUrl, SchedulingEntry, SerdeName, Tags, TimestampExtractorName,
 )
 '''
 

@@ -29,6 +29,7 @@ from streamsapp.cli import (
     reset,
     run,
     snapshots,
+    sub_topologies,
     validate,
 )
 from streamsapp.cli.pod import tell_supervisor
@@ -55,6 +56,8 @@ _COMMANDS: tuple[Command, ...] = (
     validate.add_command,
     check.add_command,
     snapshots.add_command,
+    sub_topologies.add_pause,
+    sub_topologies.add_resume,
     reset.add_command,
     bootstrap.add_command,
     audit.add_command,

@@ -7,7 +7,7 @@ the resource and of the page of each. Names are Kafka Streams' in snake_case.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from streamsapp.config.known_properties import CLIENTS, OWN
 from streamsapp.config.memory import MINIMUM_BYTES
 from streamsapp.config.remote_state import RemoteStateConfig
+from streamsapp.config.scheduling import Scheduling
 from streamsapp.config.setting import AUTO, MOST_RECORDS, ManifestField, setting
 from streamsapp.processor.api import ProcessorWrapper
 from streamsapp.processor.handlers import ExceptionHandler
@@ -316,6 +317,15 @@ class ApplicationSettings:
             "what instances on one machine share: a task's standbys are kept off its active's host",
             shown="none; the pod's name for several instances in a pod",
             instead="each pod has another",
+        ),
+    )
+    scheduling: Sequence[Scheduling] = field(
+        default=(),
+        metadata=setting(
+            "which sub-topologies go first, how they share the processing threads, and which fail alone: see "
+            "[Priorities](priorities.md)",
+            shown="none",
+            field=ManifestField("processing.scheduling", "list[SchedulingEntry]", default=[]),
         ),
     )
     client_tags: Mapping[str, str] = field(

@@ -20,6 +20,7 @@ from streamsapp.config.java_values import from_java
 from streamsapp.config.known_properties import check_known
 from streamsapp.config.memory import MINIMUM_BYTES, MemoryBudget, available_memory
 from streamsapp.config.redaction import redact
+from streamsapp.config.scheduling import check_scheduling
 from streamsapp.config.setting import AUTO, check_values
 from streamsapp.config.setting_checks import check_handlers, check_serdes, check_text, check_times
 from streamsapp.config.settings import AT_LEAST_ONCE, EXACTLY_ONCE, ApplicationSettings
@@ -184,6 +185,7 @@ def _resolve(config: StreamsConfig) -> None:
         "topic_properties": _plain_mapping(config.topic_properties),
         "kafka": _plain_mapping(config.kafka),
         "client_tags": _plain_mapping(config.client_tags),
+        "scheduling": check_scheduling(config.scheduling),
         "client_id": plain_text(config.client_id or config.application_id),
         "application_server": bracketed(plain_text(config.application_server)),
     }

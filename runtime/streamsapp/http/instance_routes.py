@@ -10,7 +10,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from urllib.parse import parse_qs
 
-from streamsapp.errors import StreamsError
+from streamsapp.errors import StreamsError, UserInputError
 from streamsapp.http.console_routes import instance_console
 from streamsapp.http.instance_view import EngineView, InstanceView
 from streamsapp.http.state_routes import StateRoute
@@ -33,6 +33,7 @@ from streamsapp.web.request_routing import (
 #: Seconds.
 _LONGEST_DRAIN = 86_400.0
 _MOST_MEMBERS = 256
+_LONGEST_TOPIC = 249
 SNAPSHOT_SECONDS = 60.0
 
 _TEXT = "text/plain; charset=utf-8"
@@ -51,6 +52,8 @@ def instance_routes(view: InstanceView, queries: Queries, drain: Drain) -> Route
         "/state/": Route(AtMost(QUERIES, StateRoute(queries))),
         "/drain": Route(drain, method="POST"),
         "/ended": Route(lambda request: take_out(request, view), method="POST"),
+        "/pause": Route(lambda request: to_sub_topology(request, view.pause), method="POST"),
+        "/resume": Route(lambda request: to_sub_topology(request, view.resume), method="POST"),
         "/snapshot": Route(lambda request: take_snapshots(request, view), method="POST"),
     }
 
@@ -111,6 +114,21 @@ def take_out(request: HttpRequest, view: InstanceView) -> HttpResponse:
     except StreamsError as error:
         return json_response({"error": str(error)}, HTTPStatus.SERVICE_UNAVAILABLE)
     return json_response({"ended": members})
+
+
+def to_sub_topology(request: HttpRequest, do: Callable[[str], None]) -> HttpResponse:
+    """``POST /pause?subTopology=NAME`` and ``/resume``: a sub-topology of this instance stops or goes on."""
+    names = parse_qs(request.query).get("subTopology", [])
+    if len(names) != 1 or len(names[0]) > _LONGEST_TOPIC:
+        error = "subTopology: expected the number of one sub-topology, or a topic that it reads"
+        return json_response({"error": error}, HTTPStatus.BAD_REQUEST)
+    try:
+        do(names[0])
+    except UserInputError as error:
+        return json_response({"error": str(error)}, HTTPStatus.BAD_REQUEST)
+    except StreamsError as error:
+        return json_response({"error": str(error)}, HTTPStatus.SERVICE_UNAVAILABLE)
+    return json_response({"subTopology": names[0]})
 
 
 def take_snapshots(request: HttpRequest, view: InstanceView) -> HttpResponse:

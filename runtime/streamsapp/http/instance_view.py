@@ -46,6 +46,15 @@ class InstanceView(EngineView, Protocol):
         long."""
         ...
 
+    def pause(self, sub_topology: int | str | None = None) -> None:
+        """Stop processing of a sub-topology; raises ``UserInputError`` if there is none of this name, and
+        ``StreamsError`` if the instance is not started."""
+        ...
+
+    def resume(self, sub_topology: int | str | None = None) -> None:
+        """Go on with it; raises as ``pause`` does."""
+        ...
+
     def take_out(self, member_id: str) -> None:
         """Take a member whose process has ended out of the group. Waits for the coordinator; raises ``StreamsError`` if
         that does not do it."""

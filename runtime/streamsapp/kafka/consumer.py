@@ -71,6 +71,7 @@ class PartitionConsumer:
         else:
             self._client = LibrdkafkaConsumer(given, self._cluster.topics, wakeup)
         self._rest = Rest(rest, time.monotonic, held)
+        self._held: set[TopicPartition] = set()
 
     # ---- assignment --------------------------------------------------------------------------------------------
 
@@ -90,6 +91,7 @@ class PartitionConsumer:
         """Stop fetching; nothing of these partitions is delivered any more."""
         if partitions := list(partitions):
             self._client.unassign(partitions)
+            self._held.difference_update(partitions)
 
     def reposition(self, positions: Mapping[TopicPartition, int], topics: Topics = NO_TOPICS) -> None:
         """Go on from other offsets; fetched records that were not delivered are dropped."""
@@ -100,9 +102,16 @@ class PartitionConsumer:
         """Deliver nothing of these partitions until ``resume``."""
         self._client.pause(partitions)
 
-    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+    def hold(self, partitions: Collection[TopicPartition]) -> None:
+        """Deliver nothing of these partitions until ``resume``, which comes soon: what was fetched ahead is kept, as
+        far as the client can. The consumer does not rest meanwhile."""
+        self._client.hold(partitions)
+        self._held.update(partitions)
+
+    def resume(self, partitions: Collection[TopicPartition]) -> None:
         """Deliver again."""
         self._client.resume(partitions)
+        self._held.difference_update(partitions)
 
     def expect_partitions(self, seconds: float) -> None:
         """Partitions are about to be assigned, within so many seconds: they are not to wait for the broker's answer to
@@ -156,6 +165,8 @@ class PartitionConsumer:
     def _fetch(self, limit: int, timeout: float, *, at_once: bool = False) -> Fetched:
         fetched = self._client.fetch(limit, timeout, at_once=at_once)
         self._rest.after(fetched.count, more=fetched.more)
+        if self._held:
+            self._rest.end()
         return fetched
 
     # ---- topics ------------------------------------------------------------------------------------------------

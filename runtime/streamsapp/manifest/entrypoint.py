@@ -27,8 +27,10 @@ from streamsapp.errors import ManifestError, TopologyError
 from streamsapp.manifest.load import load
 from streamsapp.manifest.model import StreamsApp
 from streamsapp.manifest.mounts import CODE_DIR
+from streamsapp.manifest.settings import scheduling_of
 from streamsapp.topology.async_calls import refuse_calls
 from streamsapp.topology.builder import Topology
+from streamsapp.topology.scheduling import scheduling_fault
 
 #: Packages that stay, wherever they lie.
 _OWN = {"streamsapp", "streamsapp_spark", "streamsapp_operator", "pyspark_streamsapp"}
@@ -72,7 +74,17 @@ def load_topology(app: StreamsApp, folder: Path) -> Topology:
             refuse_calls(built)
         except TopologyError as error:
             raise _fault(f"spec.engine: spark: {error}") from error
+    _check_scheduling(app, built)
     return built.with_store_format(app.spec.processing.dsl_store_format)
+
+
+def _check_scheduling(app: StreamsApp, topology: Topology) -> None:
+    entries = scheduling_of(app)
+    if entries and app.spec.engine == "spark":
+        raise _fault("spec.processing.scheduling: Spark schedules the tasks of a batch itself; leave this out")
+    fault = scheduling_fault(entries, checked(topology, topology_field(app)).sub_topologies()) if entries else None
+    if fault is not None:
+        raise _fault(f"spec.processing.scheduling[{fault[0]}]: {fault[1]}")
 
 
 def _load_topology(app: StreamsApp, folder: Path) -> Topology:

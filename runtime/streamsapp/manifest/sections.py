@@ -20,6 +20,7 @@ from streamsapp.manifest.types import (
     ProcessorWrapperName,
     Properties,
     RemoteUrl,
+    SchedulingEntry,
     SerdeName,
     Tags,
     TimestampExtractorName,
@@ -169,6 +170,13 @@ class ProcessingSettings(Fields, frozen=True, kw_only=True):
             "as one has caught up"
         ),
     ] = 600000
+    scheduling: Annotated[
+        list[SchedulingEntry],
+        Doc(
+            "which sub-topologies go first, how they share the processing threads, and which fail "
+            "alone: see [Priorities](priorities.md)"
+        ),
+    ] = []
     client_tags: Annotated[
         Tags,
         Doc(

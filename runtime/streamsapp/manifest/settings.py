@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from streamsapp.config import StreamsConfig
+from streamsapp.config.scheduling import Scheduling
 from streamsapp.config.setting import defined_settings
 from streamsapp.declared.resolve import Code, resolve
-from streamsapp.errors import ManifestError
+from streamsapp.errors import ConfigError, ManifestError
 from streamsapp.manifest.model import StreamsApp
-from streamsapp.manifest.types import Property
+from streamsapp.manifest.types import Property, SchedulingEntry
 
 #: Of each field of ``StreamsConfig`` that the manifest sets its field below ``spec``.
 FIELDS: Mapping[str, str] = {
@@ -40,8 +41,14 @@ def settings_of(app: StreamsApp, code: Code | None, *, in_place: bool) -> dict[s
     found = dict(zip(sections, resolved, strict=True)) | {"topics": app.spec.topics}
     settings = {name: _at(found, path) for name, path in FIELDS.items() if path.partition(".")[0] in found}
     settings["topic_properties"] = {key: text(value) for key, value in app.spec.topics.properties.items()}
+    settings["scheduling"] = scheduling_of(app)
     settings["client_tags"] = _zone() | _tags(app.spec.processing.client_tags) if in_place else {}
     return settings
+
+
+def scheduling_of(app: StreamsApp) -> list[Scheduling]:
+    """Returns the entries of ``spec.processing.scheduling``."""
+    return [_scheduling(place, each) for place, each in enumerate(app.spec.processing.scheduling)]
 
 
 def as_in_the_manifest(fault: str) -> str:
@@ -70,6 +77,20 @@ def _at(sections: Mapping[str, Any], path: str) -> Any:
 
 def _snake_case(name: str) -> str:
     return re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
+
+
+def _scheduling(place: int, entry: SchedulingEntry) -> Scheduling:
+    try:
+        return Scheduling(
+            sub_topology=entry.sub_topology,
+            source=entry.source,
+            weight=entry.weight,
+            scheduling_class=entry.class_,
+            on_failure=entry.on_failure,
+        )
+    except ConfigError as error:
+        fault = str(error).removeprefix("scheduling: ").replace("sub_topology", "subTopology")
+        raise ManifestError([f"spec.processing.scheduling[{place}]: {fault}"]) from error
 
 
 def _zone() -> dict[str, str]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
+import msgspec
 from msgspec import Meta, Struct
 
+from streamsapp.config.scheduling import MOST_WEIGHT
 from streamsapp.config.setting import MOST, MOST_RECORDS
 from streamsapp.config.topology_optimization import optimization_fault
 from streamsapp.declared.roles import (
@@ -75,6 +77,29 @@ Optimizations: TypeAlias = Annotated[str, Meta(extra={"check": optimization_faul
 RemoteUrl: TypeAlias = Annotated[
     str, Meta(pattern=r"^(s3|file)://.+", description="s3://bucket/prefix or file:///folder")
 ]
+
+
+class SchedulingEntry(Fields, frozen=True, kw_only=True):
+    """The scheduling of one sub-topology."""
+
+    sub_topology: Annotated[
+        Natural | Text | None, Doc("its number, as `streamsapp describe` shows it; either this or `source`")
+    ] = None
+    source: Annotated[Text | None, Doc("a topic that it reads")] = None
+    class_: Annotated[
+        Literal["latency", "bulk"] | None,
+        Doc(
+            "`latency` goes before `bulk`; unless set, bulk if another sub-topology is of class latency, and latency "
+            "otherwise"
+        ),
+    ] = msgspec.field(name="class", default=None)
+    weight: Annotated[
+        Annotated[int, Meta(ge=1, le=MOST_WEIGHT)], Doc("its part of the processing threads, within its class")
+    ] = 1
+    on_failure: Annotated[
+        Literal["handler", "pause"],
+        Doc("`pause` sets it aside when it fails again and again, or hangs, and the others go on"),
+    ] = "handler"
 
 
 class Reference(Fields, frozen=True, kw_only=True):

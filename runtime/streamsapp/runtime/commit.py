@@ -42,6 +42,8 @@ OF_STORE = 20
 STEP_WAIT, RESTING_WAIT = 0.005, 0.02
 #: How long tasks may process records that came with the commit before they end their epochs, in seconds.
 CATCH_UP = 0.01
+#: How long a commit waits for a task that it can do without, in seconds.
+PATIENCE = 0.05
 #: First and longest pause between two tries at a commit the broker could not take, in seconds.
 RETRY_FIRST, RETRY_LONGEST = 0.1, 5.0
 
@@ -63,6 +65,10 @@ class Epochs(Protocol):
 
     def end_epochs_now(self) -> None:
         """Ask the tasks that have not ended theirs to leave the other records for the next one."""
+        ...
+
+    def leave_out(self) -> None:
+        """Let the commit go on without tasks that have not ended theirs, where these are apart from the others."""
         ...
 
     def wait_for_progress(self, timeout: float) -> None:
@@ -165,7 +171,8 @@ class Commit:
 
     def _end_epochs(self) -> Iterator[None]:
         self.end = self._tasks.end_epochs(input_first=self.late is not None)
-        late_at = self._clock.monotonic() + CATCH_UP
+        began = self._clock.monotonic()
+        late_at = began + CATCH_UP
         while not self.end.done:
             if self._collector.drain(self._producer.send, SLICE):
                 self._producer.poll()
@@ -175,6 +182,8 @@ class Commit:
                 self._tasks.end_epochs_now()
                 self.late()
                 self.late = None
+            if not self.end.done and self._clock.monotonic() > began + PATIENCE:
+                self._tasks.leave_out()
             yield
 
     def _acknowledged(self) -> Iterator[None]:

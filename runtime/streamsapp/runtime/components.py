@@ -25,7 +25,7 @@ from streamsapp.kafka.wakeup import Wakeup
 from streamsapp.membership.member import GroupMember
 from streamsapp.membership.member_id import MemberId
 from streamsapp.record import TaskId
-from streamsapp.runtime import cyclic_gc
+from streamsapp.runtime import cyclic_gc, thread_switching
 from streamsapp.runtime.alignment_watch import PERIOD, AlignmentWatch
 from streamsapp.runtime.application_topics import ApplicationTopics
 from streamsapp.runtime.changelog_retention import ChangelogRetention
@@ -52,11 +52,14 @@ from streamsapp.runtime.instance_tasks import InstanceTasks
 from streamsapp.runtime.layouts import topics_period
 from streamsapp.runtime.lifecycle import Lifecycle
 from streamsapp.runtime.output import Output
+from streamsapp.runtime.paused_ends import PausedEnds
 from streamsapp.runtime.polling import PollingThread
 from streamsapp.runtime.processing import ProcessingThread
+from streamsapp.runtime.processing_threads import ProcessingThreads
 from streamsapp.runtime.record_ages import RecordAges
 from streamsapp.runtime.recovery import Recovery
 from streamsapp.runtime.restoration import RestorationThread
+from streamsapp.runtime.set_aside import SetAside
 from streamsapp.runtime.start_positions import StartPositions
 from streamsapp.runtime.state_components import StateComponents
 from streamsapp.runtime.streams_producer import StreamsProducer
@@ -132,8 +135,17 @@ class Components:
         )
         self.owned = self._owned_tasks(config, clock)
         producer.know_tasks(lambda: list(self.owned.active))
+        limit = config.max_poll_interval_ms / 1000
+        set_aside = SetAside(self.tasks, clock, wakeup.notify)
+        self.hangs = HangDetector(self.tasks, context.failures, limit, set_aside)
         self.life = self._lifecycle(topology, producer, collector)
-        self.hangs = HangDetector(self.tasks, context.failures, config.max_poll_interval_ms / 1000)
+        self.processing = ProcessingThreads(
+            lambda number: ProcessingThread(
+                f"{config.client_id}-processing-{number}", self.tasks, collector, context.failures, clock
+            ),
+            config.threads,
+            self.tasks,
+        )
         self.requests = UserRequests(closing, clock, wakeup.notify)
         schedule = CommitSchedule(config.commit_interval_ms / 1000, clock, config.memory.uncommitted)
         self.output = Output(producer, self.tasks, collector, schedule, clock)
@@ -142,14 +154,10 @@ class Components:
             self.life,
             InputPolling(self.feeder, self.tasks),
             self.output,
-            WallClockWork(self.tasks, self.feeder, self.hangs, clock),
+            WallClockWork(self.tasks, self.feeder, self.hangs, clock, self.processing.fill_up),
             self.requests,
             self.end,
         )
-        self.processing = [
-            ProcessingThread(f"{config.client_id}-processing-{number}", self.tasks, collector, context.failures, clock)
-            for number in range(1, config.threads + 1)
-        ]
         self.statistics = StoreStatistics(
             lambda: {task_id: task.stores for task_id, task in list(self.owned.all.items())}
         )
@@ -171,6 +179,7 @@ class Components:
             ),
             tasks_idle=config.max_task_idle_ms > 0,
             clock=clock,
+            is_bulk=None if self.tasks.fair is None else self.tasks.fair.is_bulk,
         )
 
     def _owned_tasks(self, config: StreamsConfig, clock: Clock) -> InstanceTasks:
@@ -190,7 +199,15 @@ class Components:
     def _lifecycle(self, topology: Topology, producer: StreamsProducer, collector: RecordCollector) -> Lifecycle:
         context, restoration, global_thread = self._context, self.stores.restoration, self.stores.global_thread
         config = context.config
-        recovery = Recovery(self.owned, self.tasks, collector, producer, restoration, exactly_once=config.exactly_once)
+        recovery = Recovery(
+            self.owned,
+            self.tasks,
+            collector,
+            producer,
+            restoration,
+            self.hangs.set_aside,
+            exactly_once=config.exactly_once,
+        )
         return Lifecycle(
             ApplicationTopics(topology, config, context.admin, context.clock),
             GroupFollower(self.membership, global_thread, config, context.clock, restoration.reading.lag),
@@ -240,10 +257,12 @@ class Components:
         topics = TopicWatch(self._context.admin, lambda: self.life.layouts)
         retention = ChangelogRetention(self._context.admin, self._context.clock)
         ages = RecordAges(self._context.admin, self._context.clock)
+        ends = PausedEnds(self._context.admin, self.feeder.classes)
 
         def see_to_topics() -> None:
             retention.see_to(self.owned.active)
             ages.look(self.owned.active)
+            ends.look()
 
         def measure() -> None:
             self.statistics.run()
@@ -270,6 +289,8 @@ class Components:
     def start(self) -> None:
         """Start all threads."""
         cyclic_gc.relax()
+        if self._context.config.scheduling:
+            thread_switching.hasten()
         for thread in self.threads:
             thread.start()
 
@@ -298,6 +319,8 @@ class Components:
             self._context.admin.close()
         self.stores.release()
         cyclic_gc.restore()
+        if self._context.config.scheduling:
+            thread_switching.restore()
         if self.life.error is None:
             self.state.to(ClientState.PENDING_SHUTDOWN)
             self.state.to(ClientState.NOT_RUNNING)

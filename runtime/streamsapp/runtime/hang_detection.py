@@ -13,6 +13,7 @@ from queue import SimpleQueue
 
 from streamsapp.errors import ProcessorHangsError
 from streamsapp.record import InputRecord, TaskId
+from streamsapp.runtime.set_aside import SetAside
 from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.tasks.punctuation import Firing
 from streamsapp.tasks.task_manager import TaskManager
@@ -41,6 +42,8 @@ class Hang:
     lasts: float
     #: The record, or the node of the punctuator, in words.
     where: str
+    #: Commits and other tasks do not wait for it.
+    alone: bool = False
 
     def __str__(self) -> str:
         return f"{self.where} for {self.lasts:.0f} s"
@@ -49,7 +52,10 @@ class Hang:
 class HangDetector:
     """Compares what the held tasks do with what they did a second ago."""
 
-    def __init__(self, tasks: TaskManager, failures: SimpleQueue[ThreadFailure], limit: float) -> None:
+    def __init__(
+        self, tasks: TaskManager, failures: SimpleQueue[ThreadFailure], limit: float, set_aside: SetAside
+    ) -> None:
+        self.set_aside = set_aside
         self._tasks = tasks
         self._failures = failures
         self._limit = limit
@@ -61,6 +67,7 @@ class HangDetector:
         #: The longest that code took which came back, in seconds.
         self.usual = 0.0
         #: For how long the user's code has been in the record or punctuator that takes longest now, in seconds.
+        #: Of a task that others wait for.
         self.longest = 0.0
         #: The tasks that seem to hang now, the longest first: nothing is committed until they come back.
         self.hanging: tuple[Hang, ...] = ()
@@ -78,7 +85,8 @@ class HangDetector:
         self._next_check = now + PERIOD
         in_process: dict[TaskId, tuple[_Work, float]] = {}
         begins: set[TaskId] = set()
-        for task in self._tasks.held:
+        held = self._tasks.held
+        for task in held:
             context = task.context
             work = context.firing if context.message is None else context.message
             if work is None:
@@ -95,15 +103,21 @@ class HangDetector:
         self._since = in_process
         self._passed &= in_process.keys()
         self._warned &= in_process.keys()
-        self.longest = max((now - since for _, since in in_process.values()), default=0.0)
-        found = [Hang(task_id, now - since, _where(task_id, work)) for task_id, (work, since) in in_process.items()]
+        alone = {task.id for task in held if task.id in in_process and self._tasks.hangs_alone(task)}
+        self.longest = max((now - at for task, (_, at) in in_process.items() if task not in alone), default=0.0)
+        found = [
+            Hang(task_id, now - since, _where(task_id, work), task_id in alone)
+            for task_id, (work, since) in in_process.items()
+        ]
         hanging = (it for it in found if it.lasts > self.patience(first=it.task in begins))
         self.hanging = tuple(sorted(hanging, key=lambda it: -it.lasts))
         for hang in self.hanging:
             self._judge(hang)
 
     def _judge(self, hang: Hang) -> None:
-        if hang.lasts > self._limit:
+        if hang.alone:
+            self.set_aside.pause(hang.task.subtopology, str(hang))
+        elif hang.lasts > self._limit:
             self._since.pop(hang.task)
             error = ProcessorHangsError(
                 f"{hang}, longer than max_poll_interval_ms allows; "

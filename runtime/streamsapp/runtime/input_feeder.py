@@ -22,6 +22,7 @@ from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.kafka.sending import AbortableError
 from streamsapp.record import UNKNOWN_TOPIC, InputRecord, TopicPartition
 from streamsapp.runtime.idle_inputs import IdleInputs
+from streamsapp.runtime.input_classes import InputClasses
 from streamsapp.runtime.start_positions import DEFAULT_POLICY, StartPositions
 from streamsapp.runtime.topics_created_anew import lost_records, table_replaced, tell_created_anew
 from streamsapp.tasks.record_queue import RecordQueue
@@ -77,15 +78,19 @@ class InputFeeder:
         on_state_lost: Callable[[StreamTask, TaskCorruptedError], None],
         tasks_idle: bool = False,
         clock: Clock | None = None,
+        is_bulk: Callable[[StreamTask], bool] | None = None,
     ) -> None:
         """``on_state_lost`` gets the tasks whose stores have to be restored; ``tasks_idle`` says that tasks wait also
-        for inputs whose ends were reached (``max.task.idle.ms``)."""
+        for inputs whose ends were reached (``max.task.idle.ms``); ``is_bulk``, which tasks others go before."""
         self._consumer = consumer
         self._positions = positions
         self._tasks = tasks
         self._on_state_lost = on_state_lost
         self._tasks_idle = tasks_idle
+        if is_bulk is not None:
+            budget_bytes //= 2  # each class has its own
         self._most_bytes = min(budget_bytes, MOST_BUFFERED_BYTES)
+        self.classes = InputClasses(consumer, budget_bytes, is_bulk)
         self._owners: dict[TopicPartition, StreamTask] = {}
         self._paused: set[TopicPartition] = set()
         self._anew = _CreatedAnew()
@@ -107,6 +112,7 @@ class InputFeeder:
         for task, its_positions in positions.items():
             self._owners.update(dict.fromkeys(its_positions, task))
             self._from_end.update(each for each, at in its_positions.items() if at == END)
+        self.classes.assigned({each: task for task, its_positions in positions.items() for each in its_positions})
         topics = {name: topic for task in tasks for name, topic in task.topics.items()}
         self._consumer.assign(
             {each: at for its_positions in positions.values() for each, at in its_positions.items()}, topics=topics
@@ -132,6 +138,7 @@ class InputFeeder:
             self._from_end.discard(partition)
             self._filled.pop(partition, None)
         self.idle.remove(partitions)
+        self.classes.forget(partitions)
         self._consumer.unassign(partitions)
 
     def close(self) -> None:
@@ -146,7 +153,7 @@ class InputFeeder:
     @property
     def holds_back(self) -> bool:
         """True if partitions are paused until some of their buffered records were processed."""
-        return bool(self._paused)
+        return bool(self._paused) or self.classes.holds_back
 
     @property
     def partitions_created_anew(self) -> int:
@@ -174,6 +181,8 @@ class InputFeeder:
     def feed(self, timeout: float) -> Fetched:
         """Fetch once and fill buffers; waits up to ``timeout`` seconds for the first record."""
         self._resume_emptied()
+        self.classes.pause(self._tasks.paused_parts, self._owners, self._filled)
+        self.classes.balance()
         if self._anew.ending:
             self._begin_ended_anew()
         if self._over_budget() and self._starving():
@@ -281,10 +290,14 @@ class InputFeeder:
             self._consumer.reposition({partition: BEGINNING}, {partition.topic: topic})
 
     def _add(self, task: StreamTask, partition: TopicPartition, records: Sequence[InputRecord]) -> None:
-        queue = self._filled[partition] = task.queues[partition]
+        queue = task.queues[partition]
         before = queue.bytes
         task.add_records(partition, records)
-        self._at_most_buffered += queue.bytes - before
+        if self.classes.is_bulk(task):
+            self.classes.added(partition, queue)
+        else:
+            self._filled[partition] = queue
+            self._at_most_buffered += queue.bytes - before
         self.records_consumed += len(records)
 
     def observe_lag(self, now: float) -> None:
@@ -300,9 +313,10 @@ class InputFeeder:
 
     def _lag(self, task: StreamTask, partition: TopicPartition) -> int | None:
         queue = task.queues[partition]
-        if queue.at_end and not queue:
+        watermarks = self.classes.bounds_of_paused(partition)
+        if queue.at_end and not queue and watermarks is None:
             return 0
-        watermarks = self._consumer.watermarks(partition, cached=True)
+        watermarks = watermarks or self._consumer.watermarks(partition, cached=True)
         if watermarks is None:
             return None
         low, high = watermarks
@@ -335,7 +349,7 @@ class InputFeeder:
     @property
     def _holds_any(self) -> bool:
         self._forget_emptied()
-        return bool(self._filled)
+        return bool(self._filled) or self.classes.holds_any
 
     def _forget_emptied(self) -> None:
         self._filled = {partition: queue for partition, queue in self._filled.items() if queue}
@@ -346,7 +360,9 @@ class InputFeeder:
         held = self._tasks.held
         waiting = {id(task): task for task in map(self._owners.__getitem__, self._filled) if task not in held}
         return not any(map(self._can_process, waiting.values())) and any(
-            self._may_get_more(task.queues[partition]) for partition, task in self._owners.items()
+            self._may_get_more(task.queues[partition])
+            for partition, task in self._owners.items()
+            if partition not in self.classes.paused
         )
 
     def _can_process(self, task: StreamTask) -> bool:
@@ -370,6 +386,7 @@ class InputFeeder:
         if not self._paused:
             return
         half = self._share() // 2
+        self._paused -= self.classes.paused
         emptied = [each for each in self._paused if self._owners[each].queues[each].bytes < half]
         if emptied:
             self._consumer.resume(emptied)

@@ -25,7 +25,7 @@ from streamsapp.brokers.errors import UnreachableError
 from streamsapp.clock import Clock, SystemClock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.config.topology_optimization import missing_fault
-from streamsapp.errors import ConfigError, StreamsError
+from streamsapp.errors import ConfigError, StreamsError, UserInputError
 from streamsapp.java_names.lookup import JavaNames
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
 from streamsapp.membership.assignor.assignor import HighAvailabilityTaskAssignor
@@ -47,12 +47,15 @@ from streamsapp.runtime.listeners import (
     UncaughtExceptionResponse,
 )
 from streamsapp.runtime.query_host import InstanceHost
+from streamsapp.runtime.set_aside import ASKED_FOR
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.windowed import MAX_TIMESTAMP
+from streamsapp.tasks.fair_scheduler import FairScheduler
 from streamsapp.tasks.scheduler import MostBufferedFirst, TaskScheduler
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.description import TopologyDescription
 from streamsapp.topology.naming import check_names
+from streamsapp.topology.scheduling import SubTopologyNames, scheduling_fault, shares_of
 from streamsapp.web.history import MomentHistory
 from streamsapp.web.tokens import peer_proof
 
@@ -89,7 +92,7 @@ class StreamsRuntime(JavaNames):
         self._clock = clock or SystemClock()
         self._state = StateHolder()
         self._extensions = Extensions(
-            scheduler or MostBufferedFirst(), assignor or HighAvailabilityTaskAssignor(), _shut_down
+            self._scheduler(scheduler), assignor or HighAvailabilityTaskAssignor(), _shut_down
         )
         self._components: Components | None = None
         self._lock = threading.RLock()  # a state listener may call back
@@ -98,6 +101,17 @@ class StreamsRuntime(JavaNames):
         fetch = HttpFetch(HTTP_TOKEN_FILE, partial(peer_proof, self._clock))
         #: Interactive queries, as the HTTP port makes them.
         self.queries = Queries(InstanceHost(config, lambda: self._components), self._clock, fetch)
+
+    def _scheduler(self, given: TaskScheduler | None) -> TaskScheduler:
+        entries, parts = self._config.scheduling, self._topology.sub_topologies()
+        if not entries:
+            return given or MostBufferedFirst()
+        if given is not None:
+            raise ConfigError("scheduling: give StreamsRuntime a scheduler, or the configuration entries, not both")
+        fault = scheduling_fault(entries, parts)
+        if fault is not None:
+            raise ConfigError(f"scheduling[{fault[0]}]: {fault[1]}")
+        return FairScheduler(shares_of(entries, parts), self._clock.monotonic)
 
     # ---- settings, before start --------------------------------------------------------------------------------
 
@@ -242,14 +256,33 @@ class StreamsRuntime(JavaNames):
         self._state.wait_for(lambda state: state.ended, timeout)
         return None if self._components is None else self._components.life.error
 
-    def pause(self) -> None:
-        """Stops processing; membership, restoring and commits go on (KIP-834). Raises ``StreamsError`` before the
-        start."""
-        self._started().requests.pause(paused=True)
+    def pause(self, sub_topology: int | str | None = None) -> None:
+        """Stops processing; membership, restoring and commits go on (KIP-834). With a ``sub_topology``, its number or a
+        topic that it reads, only this one stops, until ``resume`` or the instance's next start.
 
-    def resume(self) -> None:
-        """Goes on with processing after ``pause``. Raises ``StreamsError`` before the start."""
-        self._started().requests.pause(paused=False)
+        Raises ``StreamsError`` before the start, and ``UserInputError`` for a sub-topology that there is not.
+        """
+        components = self._started()
+        if sub_topology is None:
+            components.requests.pause(paused=True)
+        else:
+            components.hangs.set_aside.pause(self._number(sub_topology), ASKED_FOR)
+
+    def resume(self, sub_topology: int | str | None = None) -> None:
+        """Goes on with processing after ``pause``, or with a sub-topology that was paused or set aside. Raises as
+        ``pause`` does."""
+        components = self._started()
+        if sub_topology is None:
+            components.requests.pause(paused=False)
+        else:
+            components.hangs.set_aside.resume(self._number(sub_topology))
+
+    def _number(self, sub_topology: int | str) -> int:
+        names = SubTopologyNames(self._topology.sub_topologies())
+        number = names.find(str(sub_topology))
+        if number is None:
+            raise UserInputError(names.unknown(str(sub_topology)))
+        return number
 
     def __enter__(self) -> StreamsRuntime:
         self.start()

@@ -28,7 +28,7 @@ from streamsapp.runtime.readiness import Readiness
 from streamsapp.runtime.recovery import Recovery
 from streamsapp.runtime.streams_producer import StreamsProducer
 from streamsapp.runtime.thread_failure import ThreadFailure
-from streamsapp.runtime.uncaught_exceptions import UncaughtExceptions
+from streamsapp.runtime.uncaught_exceptions import UncaughtExceptions, is_final
 from streamsapp.tasks.states import TaskRole
 
 log = logging.getLogger(__name__)
@@ -250,6 +250,10 @@ class Lifecycle:
             return
         if isinstance(failure.error, TaskCorruptedError) and task is not None:
             self._recovery.task_corrupted(task, failure.error)
+            return
+        if task is not None and failure.alone and not is_final(failure.error):
+            log.error("task %s failed and starts again from the last commit", task.id, exc_info=failure.error)
+            self._recovery.failed_alone(task, failure.error)
             return
         response = self._uncaught.answer(failure)
         if response is UncaughtExceptionResponse.SHUTDOWN_APPLICATION:

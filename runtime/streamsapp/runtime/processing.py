@@ -21,6 +21,8 @@ from streamsapp.tasks.task_manager import TaskManager
 TIME_SLICE = 0.1
 #: Records between two looks at the clock and the outgoing buffers.
 BATCH = 512
+#: Results of a task that is apart which wait for the end of its epoch, at most: it asks for a commit then.
+MOST_KEPT = 10_000
 #: Results held for the commit that are emitted at a time, and how many may be left for the moment the epoch ends.
 EMIT_BATCH = 2000
 EMIT_REST = 100
@@ -46,6 +48,7 @@ class ProcessingThread(threading.Thread):
         self._failures = failures
         self._clock = clock
         self._stopping = False
+        self._exactly_once = not collector.prompt
         #: How long tasks stood still to end an epoch: the only time a commit stops processing.
         self.epoch_end = Histogram()
 
@@ -68,8 +71,8 @@ class ProcessingThread(threading.Thread):
         try:
             more = self._run_slice(task)
         except BaseException as error:
-            self._tasks.failed(task)
-            self._failures.put(ThreadFailure(self.name, error, task.id))
+            alone = self._tasks.failed(task)
+            self._failures.put(ThreadFailure(self.name, error, task.id, alone))
         finally:
             working = self._tasks.give_back(task, more=more)
         if not working:
@@ -78,11 +81,11 @@ class ProcessingThread(threading.Thread):
     def _run_slice(self, task: StreamTask) -> bool:
         """Work on a held task until its slice ends or it has nothing to do; whether it has more to do."""
         clock = self._clock
-        ends = clock.monotonic() + TIME_SLICE
+        ends = clock.monotonic() + self._tasks.turn(task, TIME_SLICE)
         # It was not its turn: with commits that come as fast as slices, the others would never get theirs.
         scheduled = self._tasks.scheduling(task)
         out_of_turn = scheduled.epoch_end_wanted
-        if not (self._tasks.paused or scheduled.retired):
+        if not self._tasks.keeps_back(scheduled):
             task.punctuate()
             self._send(scheduled)
         while True:
@@ -90,7 +93,7 @@ class ProcessingThread(threading.Thread):
                 self._end_epoch(scheduled, held)
                 if out_of_turn:
                     return task.has_arrivals or self._goes_on(scheduled)
-            if self._tasks.paused or scheduled.retired or not self._collector.wait_for_room(ROOM_WAIT):
+            if self._tasks.keeps_back(scheduled) or not self._has_room(scheduled):
                 return True
             # Records do not come between results that are sent: they would hold others, perhaps more than are sent
             # meanwhile, and a result that they change would be sent before earlier ones.
@@ -127,9 +130,31 @@ class ProcessingThread(threading.Thread):
         if held:
             task.emit_all_held()
             self._send(scheduled)
+        if scheduled.apart:
+            if not self._tasks.join_commit(task):
+                return
+            self._send_kept(scheduled)
         self._tasks.epoch_ended(task, task.freeze())
         self.epoch_end.observe(self._clock.monotonic() - began)
 
     def _send(self, scheduled: ScheduledTask) -> None:
-        if scheduled.task.has_output:
-            self._collector.add(scheduled.task.take_output(), scheduled.epoch)
+        if not scheduled.task.has_output:
+            return
+        output = scheduled.task.take_output()
+        if scheduled.apart and self._exactly_once:
+            scheduled.kept += output
+        else:
+            self._collector.add(output, scheduled.epoch, urgent=scheduled.urgent)
+
+    def _send_kept(self, scheduled: ScheduledTask) -> None:
+        """The epoch ends, and its results become part of the transaction."""
+        if kept := scheduled.kept:
+            scheduled.kept = []
+            self._collector.add(kept, scheduled.epoch, urgent=scheduled.urgent)
+
+    def _has_room(self, scheduled: ScheduledTask) -> bool:
+        """Wait a moment for room in the outgoing buffers; whether there is any."""
+        if len(scheduled.kept) >= MOST_KEPT and not scheduled.ends_epoch:
+            self._tasks.await_commit(scheduled)
+            return False
+        return self._collector.wait_for_room(ROOM_WAIT, urgent=scheduled.urgent)

@@ -13,6 +13,7 @@ from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.errors import ReplicaLostError, StateOutOfReachError, StreamsError, TaskCorruptedError
 from streamsapp.runtime.instance_tasks import InstanceTasks
 from streamsapp.runtime.restoration import RestorationThread
+from streamsapp.runtime.set_aside import SetAside
 from streamsapp.runtime.streams_producer import StreamsProducer
 from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import StreamTask
@@ -45,9 +46,11 @@ class Recovery:
         collector: RecordCollector,
         producer: StreamsProducer,
         restoration: RestorationThread,
+        set_aside: SetAside,
         *,
         exactly_once: bool,
     ) -> None:
+        self._set_aside = set_aside
         self._instance_tasks = instance_tasks
         self._tasks = tasks
         self._collector = collector
@@ -68,6 +71,11 @@ class Recovery:
         self._failed.append(task)
         if self._exactly_once and task.role is TaskRole.ACTIVE:
             self.lost()
+
+    def failed_alone(self, task: StreamTask, error: BaseException) -> None:
+        """Start the task again, and perhaps set its sub-topology aside; nothing of it is in the transaction."""
+        self._failed.append(task)
+        self._set_aside.failed(task.id.subtopology, f"{type(error).__name__}: {error}")
 
     def task_corrupted(self, task: StreamTask, error: TaskCorruptedError) -> None:
         """Its state is wiped. The records that it sent since the last commit are in the open transaction."""
@@ -111,7 +119,9 @@ class Recovery:
             self._sent = UncommittedOutput.LOST
         self._producer.replace()
         if not taken_over:
-            self._instance_tasks.revive(self._instance_tasks.active)
+            # A task that a commit was begun without has nothing in it, and has not come back.
+            stuck = set(self._tasks.stuck)
+            self._instance_tasks.revive([task for task in self._instance_tasks.active if task not in stuck])
         failed = (*self._failed, *self._restoration.take_dropped())
         self._instance_tasks.revive([task for task in failed if task.role is not TaskRole.ACTIVE])
         self._failed, self._sent = [], UncommittedOutput.SOUND

@@ -57,6 +57,7 @@ def document(config: StreamsConfig, state: ClientState, components: Components |
         "inProcessSeconds": None if components is None else round(components.hangs.longest, 1),
         "usualProcessSeconds": None if components is None else round(components.hangs.usual, 1),
         "hanging": [] if components is None else [_hang(it) for it in components.hangs.hanging[:_MOST_HANGS]],
+        "subTopologies": [] if components is None else list(_sub_topologies(components)),
         "globalStores": []
         if components is None or components.stores.global_thread is None
         else _global_stores(components.stores.global_thread),
@@ -78,6 +79,28 @@ def _outages(config: StreamsConfig, components: Components, clock: Clock) -> Ite
             since_ms = clock.now_ms() - int(1000 * max(0.0, clock.monotonic() - outage[0]))
             told = {"name": name, "address": _line(address), "since": _iso(since_ms), "message": _line(outage[1])}
             yield told | ({"refused": components.life.refused} if name == "kafka" else {})
+
+
+def _sub_topologies(components: Components) -> Iterator[dict[str, Any]]:
+    """The sub-topologies of this instance's active tasks that are paused, or whose scheduling the application says."""
+    scheduler = components.tasks.fair
+    tasks: dict[int, list[StreamTask]] = {}
+    for task in components.owned.active:
+        tasks.setdefault(task.id.subtopology, []).append(task)
+    for number in sorted(tasks.keys() | components.hangs.set_aside.now.keys()):
+        share = scheduler.shares.get(number) if scheduler is not None else None
+        aside = components.hangs.set_aside.now.get(number)
+        if share is None and aside is None:
+            continue
+        lags = [task.input_lag for task in tasks.get(number, ())]
+        yield {
+            "id": number,
+            "class": None if share is None else share.scheduling_class,
+            "weight": None if share is None else share.weight,
+            "busySeconds": None if scheduler is None else round(scheduler.busy_seconds(number), 3),
+            "paused": None if aside is None else {"reason": _line(aside.reason), "since": _iso(aside.since_ms)},
+            "inputLag": None if None in lags else sum(lag for lag in lags if lag is not None),
+        }
 
 
 def _hang(hang: Hang) -> dict[str, Any]:
@@ -150,7 +173,7 @@ def _write_stall(stalls: WriteStalls | None) -> dict[str, Any] | None:
 def _waiting(task: StreamTask, components: Components) -> int:
     """Records that are here and could be processed now. Records of an open transaction are not here, though they are
     part of the lag."""
-    return 0 if components.tasks.paused else task.buffered_records
+    return 0 if components.tasks.is_paused(task) else task.buffered_records
 
 
 def _store(
@@ -196,7 +219,7 @@ def _mode(task: StreamTask, components: Components) -> str:
         return "paused" if components.stores.restoration.reading.replicas_paused else "updating"
     if task.state is not TaskState.RUNNING:
         return "restoring"
-    return "paused" if components.tasks.paused else "processing"
+    return "paused" if components.tasks.is_paused(task) else "processing"
 
 
 def _iso(at_ms: int) -> str:
@@ -237,8 +260,8 @@ def readiness(state: ClientState, components: Components | None) -> tuple[bool, 
         return False, f"state is {state.value}"
     if components.requests.leaving:
         return False, "its tasks are handed over to other instances"
-    if components.hangs.hanging:
-        return False, f"{components.hangs.hanging[0]}; commits wait for it"
+    if awaited := [each for each in components.hangs.hanging if not each.alone]:
+        return False, f"{awaited[0]}; commits wait for it"
     complaint = components.life.readiness.complaint
     return complaint is None, complaint or f"state is {state.value}"
 
@@ -259,6 +282,11 @@ def samples(config: StreamsConfig, state: ClientState, components: Components | 
     yield gauge("stream-thread-metrics", "output-buffer-records", components.output.buffered_records, **thread)
     yield gauge("stream-thread-metrics", "record-in-process-seconds", components.hangs.longest, **thread)
     yield from time_alignment.samples(components.alignment, **thread)
+    for each in _sub_topologies(components):
+        part = {"sub_topology": str(each["id"])} | thread
+        yield gauge("stream-thread-metrics", "sub-topology-paused", int(each["paused"] is not None), **part)
+        if each["busySeconds"] is not None:
+            yield counter("stream-thread-metrics", "sub-topology-busy-seconds", each["busySeconds"], **part)
     for worker in components.processing:
         yield from worker.epoch_end.samples("stream-thread-metrics", "commit-pause", thread_id=worker.name)
     for reader in list(components.stores.restoration.reading.readers.values()):

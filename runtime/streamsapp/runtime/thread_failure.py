@@ -16,6 +16,8 @@ class ThreadFailure:
     thread: str
     error: BaseException
     task_id: TaskId | None = None
+    #: Nothing that the task did since its last commit concerns others, and the application wants it to fail alone.
+    alone: bool = False
 
 
 class Failures(SimpleQueue[ThreadFailure]):

@@ -43,9 +43,10 @@ class UncaughtExceptions:
     def answer(self, failure: ThreadFailure) -> UncaughtExceptionResponse:
         """The instance ends where the handler is not asked, raises, or wants what cannot be done."""
         error = failure.error
-        if isinstance(error, _FINAL) or not isinstance(error, Exception):
+        if is_final(error):
             log.error("%s failed: %s", failure.thread, error)
             return UncaughtExceptionResponse.SHUTDOWN_CLIENT
+        assert isinstance(error, Exception)
         try:
             response = self._handler()(error)
         except Exception:
@@ -55,3 +56,8 @@ class UncaughtExceptions:
             log.warning("the global thread cannot be replaced; the instance shuts down")
             return UncaughtExceptionResponse.SHUTDOWN_CLIENT
         return response
+
+
+def is_final(error: BaseException) -> bool:
+    """Return whether the instance ends for an error, whatever the application says."""
+    return isinstance(error, _FINAL) or not isinstance(error, Exception)

@@ -5,6 +5,8 @@ Called on the polling thread in each pass of its loop.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from streamsapp.clock import Clock
 from streamsapp.runtime.hang_detection import HangDetector
 from streamsapp.runtime.input_feeder import InputFeeder
@@ -14,7 +16,16 @@ from streamsapp.tasks.task_manager import TaskManager
 class WallClockWork:
     """Wakes tasks whose wall-clock callbacks or idle waits are due, and observes."""
 
-    def __init__(self, tasks: TaskManager, feeder: InputFeeder, hangs: HangDetector, clock: Clock) -> None:
+    def __init__(
+        self,
+        tasks: TaskManager,
+        feeder: InputFeeder,
+        hangs: HangDetector,
+        clock: Clock,
+        fill_up: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``fill_up`` starts threads in the place of threads that do not come back."""
+        self._fill_up = fill_up
         self._tasks = tasks
         self._feeder = feeder
         self._hangs = hangs
@@ -36,5 +47,6 @@ class WallClockWork:
         now = self._clock.monotonic()
         self._tasks.mark_due(self._clock.now_ms())
         self._hangs.check(now)
+        self._fill_up()
         self._feeder.observe_lag(now)
         self._feeder.idle.run()

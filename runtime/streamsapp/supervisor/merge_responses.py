@@ -57,6 +57,11 @@ def merge_status(application_id: str, pod: str, documents: Mapping[str, dict[str
         "client": next((each["client"] for each in answered if "client" in each), None),
         "dataPath": next((each["dataPath"] for each in answered if "dataPath" in each), None),
         "hanging": [hang for document in answered for hang in document.get("hanging", ())],
+        "subTopologies": [
+            {**each, "instance": document["instance"]}
+            for document in answered
+            for each in document.get("subTopologies", ())
+        ],
         "instances": [
             {
                 "instance": name,

@@ -33,6 +33,7 @@ from streamsapp.web.request_routing import (
 
 #: No instance here has it, or none can say now.
 _NOT_HERE = {HTTPStatus.MISDIRECTED_REQUEST, HTTPStatus.SERVICE_UNAVAILABLE}
+_SERVER_ERRORS = 500
 _PASSED_ON = ("Location", "Retry-After")
 
 
@@ -51,6 +52,8 @@ def pod_routes(pod: PodSupervisor, application_id: str, name: str, drain_seconds
         "/console/stores": Route(joined.topology),
         "/drain": Route(joined.drain, method="POST"),
         "/ended": Route(joined.ended, method="POST"),
+        "/pause": Route(joined.to_sub_topology, method="POST"),
+        "/resume": Route(joined.to_sub_topology, method="POST"),
         "/snapshot": Route(joined.snapshot, method="POST"),
     }
 
@@ -107,6 +110,18 @@ class _Joined:
     def ended(self, request: HttpRequest) -> HttpResponse:
         """Any of the instances can do it."""
         return _passed_on(self._pod.take_out(request.query))
+
+    def to_sub_topology(self, request: HttpRequest) -> HttpResponse:
+        """Passes on a request about a sub-topology to all instances; the answer is the worst of theirs."""
+        replies = self._pod.ask_all(request.target, method="POST")
+        bad = {name: reply for name, reply in replies.items() if reply is None or reply.status != HTTPStatus.OK}
+        if not bad:
+            return _passed_on(next(iter(replies.values())))
+        refused = next((each for each in bad.values() if each is not None and each.status < _SERVER_ERRORS), None)
+        if refused is not None:
+            return _passed_on(refused)
+        error = "; ".join(f"{name}: {_complaint(reply)}" for name, reply in bad.items())
+        return json_response({"error": error}, HTTPStatus.SERVICE_UNAVAILABLE)
 
     def snapshot(self, request: HttpRequest) -> HttpResponse:
         """Answers as an instance does, but for all of them."""

@@ -6,8 +6,9 @@ Made and guarded by the task manager. The processing thread that holds the task 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from streamsapp.outgoing import OutputRecord
 from streamsapp.tasks.stream_task import StreamTask
 
 
@@ -30,11 +31,27 @@ class ScheduledTask:
     failed: bool = False
     #: The task goes to another instance: it ends its epoch and processes nothing more.
     retired: bool = False
+    #: It goes before others: so do its results.
+    urgent: bool = False
+    #: Commits and other tasks do not depend on it: it may be left out of a commit, and fails alone.
+    apart: bool = False
+    #: It is part of the commit under way, and cannot be left out of it any more.
+    joined: bool = False
+    #: It does nothing more before the next commit, which carries its epoch: it did not end it in time for the last one,
+    #: or has as many results as may wait.
+    awaits_commit: bool = False
+    #: Results of the epoch that are sent when it ends, of a task that is apart: until then none is in a transaction.
+    kept: list[OutputRecord] = field(default_factory=list)
 
     @property
     def ends_epoch(self) -> bool:
         """True if the epoch is to end before another record is taken."""
         return self.epoch_end_wanted and not self.input_first
+
+    @property
+    def fails_alone(self) -> bool:
+        """True if nothing that the task did since its last epoch ended is part of a transaction."""
+        return self.apart and not self.joined
 
     @property
     def due_ms(self) -> float:

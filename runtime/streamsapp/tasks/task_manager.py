@@ -19,6 +19,8 @@ from streamsapp.clock import SystemClock
 from streamsapp.deadline import Deadline
 from streamsapp.errors import StreamsError
 from streamsapp.record import TaskId
+from streamsapp.tasks.fair_scheduler import FairScheduler
+from streamsapp.tasks.gate import Gate
 from streamsapp.tasks.scheduled_task import ScheduledTask
 from streamsapp.tasks.scheduler import TaskScheduler
 from streamsapp.tasks.stream_task import StreamTask, TaskEpoch
@@ -46,6 +48,8 @@ class _Waits:
         self.lock = threading.RLock()
         #: Processing threads wait for work, other threads for what becomes of it.
         self.work, self.progress = threading.Condition(self.lock), threading.Condition(self.lock)
+        #: Threads that wait for work.
+        self.idle = 0
 
 
 class TaskManager:
@@ -61,15 +65,13 @@ class TaskManager:
         called on a processing thread when ``mark_due`` is needed sooner than ``due_ms`` said before."""
         self._deadline = deadline or Deadline(SystemClock())
         self._scheduler = scheduler
+        #: The scheduler, if the application says how its sub-topologies are scheduled.
+        self.fair = scheduler if isinstance(scheduler, FairScheduler) else None
         self._waits = _Waits()
         self._tasks: dict[TaskId, ScheduledTask] = {}
         self._ready: dict[TaskId, StreamTask] = {}
         self._held: dict[TaskId, ScheduledTask] = {}
-        #: True if there are retired tasks.
-        self._any_retired = False
-        self._paused = False
-        self._standing_still = False
-        self._closed = False
+        self._gate = Gate()
         self._epoch = 0
         self._epoch_end: EpochEnd | None = None
         self._on_due_sooner = on_due_sooner
@@ -96,6 +98,8 @@ class TaskManager:
     def resting(self) -> bool:
         """True if no task is processed, nor will be before input arrives or it is due."""
         with self._waits.lock:
+            if self._gate.paused_parts:
+                return not (self._held or any(map(self._may_be_taken, map(self._tasks.__getitem__, self._ready))))
             return not (self._ready or self._held)
 
     @property
@@ -133,7 +137,9 @@ class TaskManager:
                 raise StreamsError(f"bug: task {task.id} is at the task manager already")
             calls, control = task.context.execution.calls, task.control
             calls.wake, calls.stop = partial(self.mark_ready, [task]), partial(setattr, control, "stop", True)
-            self._tasks[task.id] = ScheduledTask(task, self._epoch)
+            scheduled = self._tasks[task.id] = ScheduledTask(task, self._epoch)
+            if self.fair is not None:
+                scheduled.urgent, scheduled.apart = self.fair.is_latency(task), self.fair.is_apart(task)
             self._ready[task.id] = task
             self._waits.work.notify()
 
@@ -148,14 +154,14 @@ class TaskManager:
             scheduled.task.control.stop = True
             if not self._wait(lambda: task_id not in self._held, timeout):
                 raise StreamsError(f"task {task_id} hangs in user code and cannot be taken away; restart the process")
-            self._leave_commit(task_id)
+            self._leave_commit(scheduled)
             return scheduled.task
 
     def retire(self, task_ids: Collection[TaskId]) -> None:
         """Mark just these tasks as to be given up: they end their epoch when a commit asks for it, and do nothing
         else."""
         with self._waits.lock:
-            self._any_retired = not self._tasks.keys().isdisjoint(task_ids)
+            self._gate.any_retired = not self._tasks.keys().isdisjoint(task_ids)
             for task_id, scheduled in self._tasks.items():
                 scheduled.retired = task_id in task_ids
                 scheduled.task.control.stop |= scheduled.retired
@@ -165,13 +171,14 @@ class TaskManager:
         """Return whether nothing of these retired tasks is left to be committed."""
         with self._waits.lock:
             here = [self._tasks[task_id] for task_id in task_ids if task_id in self._tasks]
-            return not any(map(self._unfinished, here))
+            return not any(each.awaits_commit or self._unfinished(each) for each in here)
 
     def mark_ready(self, tasks: Iterable[StreamTask]) -> None:
         """These tasks have something to do."""
         with self._waits.lock:
             for task in tasks:
                 self._mark_ready(task.id)
+            self._make_way()
             self._waits.work.notify_all()
 
     def mark_due(self, now_ms: int) -> None:
@@ -187,6 +194,7 @@ class TaskManager:
             for task_id in due:
                 self._mark_ready(task_id)
             if due:
+                self._make_way()
                 self._waits.work.notify_all()
 
     def end_epochs(self, *, input_first: bool = False) -> EpochEnd:
@@ -200,16 +208,20 @@ class TaskManager:
             end = self._epoch_end = EpochEnd(set())
             for task_id, scheduled in self._tasks.items():
                 if scheduled.failed:
-                    end.broken = True
+                    end.broken |= not scheduled.fails_alone
+                elif scheduled.awaits_commit and task_id in self._held:
+                    pass  # it has not come back
                 elif not (self._unfinished(scheduled) or (input_first and task_id in self._ready)):
                     scheduled.epoch = self._epoch
                 else:
                     end.waiting.add(task_id)
                     scheduled.epoch_end_wanted = True
-                    scheduled.input_first = input_first and not (self._paused or scheduled.retired)
+                    scheduled.input_first = input_first and not self._gate.keeps_back(scheduled)
+                    scheduled.awaits_commit = False
                     scheduled.task.control.stop |= not scheduled.input_first
                     if task_id not in self._held:
                         self._ready[task_id] = scheduled.task
+            self._gate.any_awaits_commit &= any(each.awaits_commit for each in self._tasks.values())
             self._waits.work.notify_all()
             return end
 
@@ -220,40 +232,83 @@ class TaskManager:
                 self._tasks[task_id].input_first = False
                 self._tasks[task_id].task.control.stop = True
 
+    def leave_out(self) -> None:
+        """Let the commit go on without the tasks that are apart and have not come to a record boundary."""
+        with self._waits.lock:
+            end = self._epoch_end
+            waiting = () if end is None else [self._held[each] for each in end.waiting & self._held.keys()]
+            for scheduled in waiting:
+                if scheduled.fails_alone:
+                    scheduled.epoch_end_wanted = scheduled.input_first = False
+                    scheduled.awaits_commit = self._gate.any_awaits_commit = scheduled.task.control.stop = True
+                    self._leave_commit(scheduled)
+
+    @property
+    def stuck(self) -> list[StreamTask]:
+        """The tasks that a commit was begun without, and that have not come back since."""
+        if not self._gate.any_awaits_commit:
+            return []
+        with self._waits.lock:
+            return [each.task for each in self._held.values() if each.awaits_commit]
+
+    def pause_parts(self, sub_topologies: frozenset[int]) -> None:
+        """Process nothing more of just these sub-topologies; what is processed is still committed. Any thread."""
+        with self._waits.lock:
+            self._gate.paused_parts = sub_topologies
+            for scheduled in self._held.values():
+                scheduled.task.control.stop |= self._gate.keeps_back(scheduled)
+            self._ready_all()
+
+    @property
+    def paused_parts(self) -> frozenset[int]:
+        """The sub-topologies that are paused, by their numbers."""
+        return self._gate.paused_parts
+
+    def is_paused(self, task: StreamTask) -> bool:
+        """Return whether nothing of a task is processed until further notice."""
+        return self._gate.paused or task.id.subtopology in self._gate.paused_parts
+
+    def hangs_alone(self, task: StreamTask) -> bool:
+        """Return whether others go on without a task that does not come back, and no instance waits to get it."""
+        with self._waits.lock:
+            scheduled = self._held.get(task.id)
+            return scheduled is not None and scheduled.fails_alone and not scheduled.retired
+
     def pause(self) -> None:
         """Process nothing more; processed records are still committed."""
         with self._waits.lock:
-            self._paused = True
+            self._gate.paused = True
             self._stop_held()
 
     def resume(self) -> None:
         """Process again after ``pause``."""
         with self._waits.lock:
-            self._paused = False
+            self._gate.paused = False
             self._ready_all()
 
     @property
     def paused(self) -> bool:
         """True if tasks are given out only to end their epochs."""
-        return self._paused
+        return self._gate.paused
 
     def stand_still(self, timeout: float) -> bool:
-        """Let no thread hold a task, whatever for; whether that was reached within ``timeout`` seconds."""
+        """Let no thread hold a task, whatever for, but for the ``stuck`` ones; whether that was reached within
+        ``timeout`` seconds."""
         with self._waits.lock:
-            self._standing_still = True
+            self._gate.standing_still = True
             self._stop_held()
-            return self._wait(lambda: not self._held, timeout)
+            return self._wait(lambda: all(each.awaits_commit for each in self._held.values()), timeout)
 
     def go_on(self) -> None:
         """End ``stand_still``."""
         with self._waits.lock:
-            self._standing_still = False
+            self._gate.standing_still = False
             self._ready_all()
 
     def close(self) -> None:
         """Give out no task any more; waiting threads return."""
         with self._waits.lock:
-            self._closed = True
+            self._gate.closed = True
             self._stop_held()
             self._waits.work.notify_all()
 
@@ -264,7 +319,9 @@ class TaskManager:
         with self._waits.lock:
             takeable = self._takeable()
             if not takeable:
-                self._waits.work.wait_for(lambda: self._closed or bool(self._takeable()), timeout)
+                self._waits.idle += 1
+                self._waits.work.wait_for(lambda: self._gate.closed or bool(self._takeable()), timeout)
+                self._waits.idle -= 1
                 takeable = self._takeable()
                 if not takeable:
                     return None
@@ -280,23 +337,49 @@ class TaskManager:
         """The scheduling entry of a task; only its holder may use it."""
         return self._held.get(task.id) or self._tasks[task.id]
 
+    def keeps_back(self, scheduled: ScheduledTask) -> bool:
+        """Return whether a held task does nothing more but end its epoch."""
+        return self._gate.chooses and self._gate.keeps_back(scheduled)
+
+    def turn(self, task: StreamTask, usual: float) -> float:
+        """The seconds that a thread stays with a task while others wait."""
+        return usual if self.fair is None else self.fair.turn(task)
+
+    def join_commit(self, task: StreamTask) -> bool:
+        """A held task is about to end its epoch: from now on no commit goes on without it. Returns whether that still
+        makes sense; if not, the next commit carries the epoch."""
+        with self._waits.lock:
+            scheduled = self.scheduling(task)
+            scheduled.joined = scheduled.epoch_end_wanted
+            return scheduled.joined
+
+    def await_commit(self, scheduled: ScheduledTask) -> None:
+        """A held task has as many results as may wait for the commit: it is given out again to end its epoch."""
+        with self._waits.lock:
+            scheduled.task.context.commit_requested = True
+            scheduled.awaits_commit = self._gate.any_awaits_commit = not scheduled.epoch_end_wanted
+
     def give_back(self, task: StreamTask, *, more: bool) -> bool:
         """Stop holding a task; with ``more`` it is ready again at once. Returns whether any task is processed, or about
         to be."""
         with self._waits.lock:
             self.rounds += 1
             scheduled = self._held.pop(task.id)
+            if self.fair is not None:
+                self.fair.gave_back(task)
+            more |= scheduled.awaits_commit
             wanted = more or scheduled.has_news or scheduled.epoch_end_wanted
             here = self._tasks.get(task.id) is scheduled and not scheduled.failed
             if here and wanted:
                 self._ready[task.id] = task
+                self._make_way()
                 self._waits.work.notify()
             due_sooner = here and not wanted and scheduled.due_ms < self.due_ms
             if due_sooner:
                 self.due_ms = scheduled.due_ms
             # Not each time: of many tasks with a record each, every one would wake the polling thread in vain.
             working = self._working
-            if more or not here or self._standing_still or not working:
+            if more or not here or self._gate.standing_still or not working:
                 self._waits.progress.notify_all()
         if due_sooner:
             self._on_due_sooner()
@@ -307,8 +390,9 @@ class TaskManager:
         with self._waits.lock:
             scheduled = self.scheduling(task)
             scheduled.epoch = self._epoch
-            scheduled.epoch_end_wanted = scheduled.input_first = False
+            scheduled.epoch_end_wanted = scheduled.input_first = scheduled.joined = False
             task.control.stop = False
+            self._make_way()
             if self._epoch_end is not None and task.id in self._epoch_end.waiting:
                 self._epoch_end.waiting.discard(task.id)
                 if epoch is not None:
@@ -316,11 +400,14 @@ class TaskManager:
                 if self._epoch_end.done:
                     self._waits.progress.notify_all()
 
-    def failed(self, task: StreamTask) -> None:
-        """A held task failed: it is not scheduled, and no commit waits for it, until it was revived."""
+    def failed(self, task: StreamTask) -> bool:
+        """A held task failed: it is not scheduled, and no commit waits for it, until it was revived. Returns whether
+        nothing that it did since its last epoch ended concerns others."""
         with self._waits.lock:
-            self.scheduling(task).failed = True
-            self._leave_commit(task.id)
+            scheduled = self.scheduling(task)
+            scheduled.failed = True
+            self._leave_commit(scheduled)
+            return scheduled.fails_alone
 
     # ---- under the lock ----------------------------------------------------------------------------------------
 
@@ -333,11 +420,12 @@ class TaskManager:
 
     def _unfinished(self, scheduled: ScheduledTask) -> bool:
         """Return whether the task did something, or does, that the next commit has to carry."""
-        return scheduled.task.touched or scheduled.task.id in self._held
+        if scheduled.task.id in self._held:
+            return not scheduled.awaits_commit
+        return scheduled.task.touched
 
-    def _wanted(self, task_id: TaskId) -> bool:
-        scheduled = self._tasks[task_id]
-        return scheduled.epoch_end_wanted or not scheduled.retired
+    def _may_be_taken(self, scheduled: ScheduledTask) -> bool:
+        return scheduled.epoch_end_wanted or not self._gate.keeps_back(scheduled)
 
     def _mark_ready(self, task_id: TaskId) -> None:
         scheduled = self._tasks.get(task_id)
@@ -348,13 +436,18 @@ class TaskManager:
             self._ready[task_id] = scheduled.task
 
     def _takeable(self) -> Collection[StreamTask]:
-        if self._closed or self._standing_still:
+        if self._gate.shut:
             return ()
-        if self._paused:
-            return [task for task_id, task in self._ready.items() if self._tasks[task_id].epoch_end_wanted]
-        if self._any_retired:
-            return [task for task_id, task in self._ready.items() if self._wanted(task_id)]
+        if self._gate.chooses:
+            return [task for task_id, task in self._ready.items() if self._may_be_taken(self._tasks[task_id])]
         return self._ready.values()
+
+    def _make_way(self) -> None:
+        """Have tasks given back that others go before."""
+        if self.fair is not None and self._held:
+            held = [scheduled.task for scheduled in self._held.values()]
+            for task in self.fair.gives_way(held, self._takeable(), self._waits.idle):
+                task.control.stop = True
 
     def _ending(self, takeable: Iterable[StreamTask]) -> StreamTask | None:
         if self._epoch_end is None or self._epoch_end.done:
@@ -371,8 +464,11 @@ class TaskManager:
                 self._ready[task_id] = scheduled.task
         self._waits.work.notify_all()
 
-    def _leave_commit(self, task_id: TaskId) -> None:
+    def _leave_commit(self, scheduled: ScheduledTask) -> None:
         """A task will not end its epoch any more: no commit waits for it."""
+        task_id = scheduled.task.id
         if self._epoch_end is not None and task_id in self._epoch_end.waiting:
             self._epoch_end.waiting.discard(task_id)
-            self._epoch_end.broken = True
+            self._epoch_end.broken |= not scheduled.fails_alone
+            if self._epoch_end.done:
+                self._waits.progress.notify_all()

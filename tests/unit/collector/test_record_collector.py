@@ -188,3 +188,28 @@ def test_whoever_waits_for_the_last_results_is_not_told_of_them() -> None:
 
     collector.no_more()
     assert told == [1]
+
+
+def test_urgent_results_are_sent_before_others_and_have_room_of_their_own() -> None:
+    collector, producer = RecordCollector(2), Producer()
+    collector.add(records("1", "2"), epoch=0)
+    assert not collector.wait_for_room(0)
+
+    assert collector.wait_for_room(0, urgent=True)
+    collector.add(records("3"), epoch=0, urgent=True)
+    collector.drain(producer.send, 10)
+
+    assert producer.sent == ["3", "1", "2"]
+    assert collector.drained
+    assert len(collector) == 0
+
+
+def test_urgent_results_of_the_next_epoch_wait_for_the_commit() -> None:
+    collector, producer = RecordCollector(10), Producer()
+    collector.add(records("1"), epoch=1, urgent=True)
+    assert collector.drain(producer.send, 10) == 0
+
+    collector.roll()
+    collector.drain(producer.send, 10)
+
+    assert producer.sent == ["1"]

@@ -61,6 +61,11 @@ class View:
     def snapshot(self, timeout: float) -> bool:
         return True
 
+    def pause(self, sub_topology: int | str | None = None) -> None:
+        raise AssertionError("no page pauses a query")
+
+    resume = pause
+
     def take_out(self, member_id: str) -> None:
         raise AssertionError("no page takes a member out")
 

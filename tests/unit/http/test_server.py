@@ -17,7 +17,7 @@ from urllib.request import urlopen
 import pytest
 
 from query_hosts import QueryHost
-from streamsapp.errors import ConfigError, StreamsError
+from streamsapp.errors import ConfigError, StreamsError, UserInputError
 from streamsapp.http import instance_routes
 from streamsapp.http.instance_routes import Drain
 from streamsapp.metrics import Sample, gauge
@@ -46,6 +46,7 @@ class View:
         self.refusal: str | None = None
         self.snapshots: list[float] = []
         self.taken_out: list[str] = []
+        self.paused: list[int | str | None] = []
         self.history = MomentHistory("one")
 
     def drain(self, timeout: float) -> bool:
@@ -57,6 +58,16 @@ class View:
             raise StreamsError(self.refusal)
         self.snapshots.append(timeout)
         return self.taken
+
+    def pause(self, sub_topology: int | str | None = None) -> None:
+        if self.refusal is not None:
+            raise StreamsError(self.refusal)
+        if sub_topology == "orders":
+            raise UserInputError("there is no sub-topology 'orders'")
+        self.paused.append(sub_topology)
+
+    def resume(self, sub_topology: int | str | None = None) -> None:
+        self.paused.remove(sub_topology)
 
     def take_out(self, member_id: str) -> None:
         if self.refusal is not None:
@@ -295,6 +306,25 @@ def test_a_snapshot_is_answered_for_when_it_is_taken(view: View) -> None:
         view.refusal = "there is no remote state"
         assert ask(server, "/snapshot", "POST")[::2] == (409, '{"error":"there is no remote state"}\n')
         assert ask(server, "/snapshot")[0] == 405
+
+
+def test_a_sub_topology_is_paused_by_its_name_and_with_the_token_alone(view: View, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("geheimnis")
+    with serving(view, tmp_path / "token") as server:
+        assert ask(server, "/pause?subTopology=clicks", "POST")[0] == 401
+        assert view.paused == []
+        answer = ask(server, "/pause?subTopology=clicks", "POST", token="geheimnis")
+        assert answer[::2] == (200, '{"subTopology":"clicks"}\n')
+        assert view.paused == ["clicks"]
+        assert ask(server, "/resume?subTopology=clicks", "POST", token="geheimnis")[0] == 200
+        assert view.paused == []
+        for wrong in ("", "?subTopology=", "?subTopology=a&subTopology=b", f"?subTopology={'x' * 250}"):
+            assert ask(server, f"/pause{wrong}", "POST", token="geheimnis")[0] == 400
+        answer = ask(server, "/pause?subTopology=orders", "POST", token="geheimnis")
+        assert answer[::2] == (400, '{"error":"there is no sub-topology \'orders\'"}\n')
+        view.refusal = "the instance is not started; call start() first"
+        assert ask(server, "/pause?subTopology=clicks", "POST", token="geheimnis")[0] == 503
+        assert ask(server, "/pause?subTopology=clicks", token="geheimnis")[0] == 405
 
 
 def test_members_whose_processes_ended_are_taken_out_of_the_group(view: View, tmp_path: Path) -> None:

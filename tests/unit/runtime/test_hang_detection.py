@@ -10,11 +10,13 @@ import pytest
 
 from streamsapp.errors import ProcessingError
 from streamsapp.runtime.hang_detection import FIRST_AFTER, PERIOD, WARN_AFTER, HangDetector
+from streamsapp.runtime.set_aside import SetAside
 from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.tasks.punctuation import PunctuationQueue, Schedule
 from streamsapp.tasks.scheduler import MostBufferedFirst
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_manager import TaskManager
+from streamsapp.testing import MockClock
 from task_parts import raw, task_of, through
 
 LIMIT = 300.0
@@ -29,7 +31,7 @@ class Watched:
         self.tasks.add(self.task)
         self.tasks.take(0)
         self.failures: SimpleQueue[ThreadFailure] = SimpleQueue()
-        self.watch = HangDetector(self.tasks, self.failures, LIMIT)
+        self.watch = HangDetector(self.tasks, self.failures, LIMIT, SetAside(self.tasks, MockClock()))
 
     def fires(self, callback: Callable[[int], None]) -> None:
         """A callback of the task is due."""
@@ -209,7 +211,7 @@ def test_what_took_long_and_came_back_is_given_twice_the_time() -> None:
 
 def test_who_raised_the_limit_has_records_that_take_long() -> None:
     it = Watched()
-    it.watch = HangDetector(it.tasks, it.failures, 3600.0)
+    it.watch = HangDetector(it.tasks, it.failures, 3600.0, SetAside(it.tasks, MockClock()))
     it.task.context.message = raw(1)
     it.watch.check(0.0)
     it.watch.check(360.0)

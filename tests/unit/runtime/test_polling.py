@@ -20,6 +20,7 @@ from streamsapp.runtime.hang_detection import HangDetector
 from streamsapp.runtime.input_feeder import InputPolling
 from streamsapp.runtime.output import FIRST_COMMIT, Output
 from streamsapp.runtime.polling import PollingThread
+from streamsapp.runtime.set_aside import SetAside
 from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.runtime.user_requests import CUT_SHORT, UserRequests
 from streamsapp.runtime.wall_clock_work import WallClockWork
@@ -169,7 +170,12 @@ class Loop:
             cast(Any, self.life),
             InputPolling(feeder, self.tasks),
             self.output,
-            WallClockWork(self.tasks, feeder, HangDetector(self.tasks, self.failures, 300.0), self.clock),
+            WallClockWork(
+                self.tasks,
+                feeder,
+                HangDetector(self.tasks, self.failures, 300.0, SetAside(self.tasks, self.clock)),
+                self.clock,
+            ),
             self.requests,
             lambda: self.over.append(True),
         )

@@ -27,6 +27,7 @@ from streamsapp.runtime.input_feeder import InputPolling
 from streamsapp.runtime.output import Output
 from streamsapp.runtime.polling import PollingThread
 from streamsapp.runtime.processing import ProcessingThread
+from streamsapp.runtime.set_aside import SetAside
 from streamsapp.runtime.thread_failure import Failures
 from streamsapp.runtime.user_requests import UserRequests
 from streamsapp.runtime.wall_clock_work import WallClockWork
@@ -142,7 +143,9 @@ class Instance:
             life,
             InputPolling(life, self.tasks),
             Output(life, self.tasks, collector, CommitSchedule(commit_interval, clock, 1 << 30), clock),
-            WallClockWork(self.tasks, life, HangDetector(self.tasks, self.failures, ENDLESS), clock),
+            WallClockWork(
+                self.tasks, life, HangDetector(self.tasks, self.failures, ENDLESS, SetAside(self.tasks, clock)), clock
+            ),
             self.requests,
             self.over.set,
         )

@@ -18,7 +18,9 @@ export class Tasks {
   }
 
   show(instances, tasks) {
-    const notes = instances.flatMap((each) => [...each.notes, ...each.outages.map((it) => `${it.name} ${it.address}: ${it.message}`)]);
+    const notes = instances.flatMap((each) => [
+      ...each.notes, ...each.outages.map((it) => `${it.name} ${it.address}: ${it.message}`), ...paused(each),
+    ]);
     const known = [...new Set(notes)];
     if (this.notes !== String(known)) {
       this.notes = String(known);
@@ -105,4 +107,10 @@ export function mood(state) {
 function order(one, other) {
   const [[group, partition], [otherGroup, otherPartition]] = [one, other].map((id) => id.split("_").map(Number));
   return group - otherGroup || partition - otherPartition;
+}
+
+// The sub-topologies of an instance that are paused while the others go on.
+function paused({ instance, subTopologies }) {
+  const those = (subTopologies ?? []).filter((each) => each.paused !== null);
+  return those.map((each) => `${instance}: sub-topology ${each.id} is paused, ${each.paused.reason}; its input lag is ${number(each.inputLag)}`);
 }

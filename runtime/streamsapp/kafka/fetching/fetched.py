@@ -78,6 +78,9 @@ class ConsumerClient(Protocol):
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Deliver nothing of them."""
 
+    def hold(self, partitions: Iterable[TopicPartition]) -> None:
+        """Deliver nothing of them for a moment: a client that can keeps what it has fetched."""
+
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Deliver again."""
 

@@ -52,6 +52,8 @@ class Fetcher:
         leaders = Leaders(describe, self._wakeup.notify, self._now, background)
         self._assignment = FetchAssignment(leaders, settings.metadata_age, self._now)
         self._connections = BrokerConnections(settings, self._wakeup, self._now, background)
+        #: Partitions that are asked for while little of them waits, and not delivered.
+        self._held: set[TopicPartition] = set()
         self._asking = FetchRequests(settings, self._assignment, self._connections)
         self._answers = FetchAnswers(settings, self._assignment, self._connections)
 
@@ -68,15 +70,21 @@ class Fetcher:
             self._assignment.find_sources()  # at once: it takes a moment
 
     def unassign(self, partitions: Iterable[TopicPartition]) -> None:
+        partitions = list(partitions)
         self._assignment.remove(partitions)
+        self._held.difference_update(partitions)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         for each in partitions:
             self._assignment.partitions[each].paused = True
 
+    def hold(self, partitions: Iterable[TopicPartition]) -> None:
+        self._held.update(partitions)
+
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         for each in partitions:
             self._assignment.partitions[each].paused = False
+            self._held.discard(each)
 
     def expect_partitions(self, seconds: float) -> None:
         self._asking.short_until = self._now() + seconds
@@ -144,7 +152,7 @@ class Fetcher:
         for name, partition in list(news.items()):
             if limit <= 0 or fetched.opened >= self._settings.most_opened:
                 break
-            if partition.paused:
+            if partition.paused or name in self._held:
                 continue
             del news[name]
             try:

@@ -62,8 +62,8 @@ class FetchSource:
 class FetchedPartition(FetchSource):
     """One assignment of a partition: the same partition that is assigned anew is another one."""
 
-    __slots__ = ("ahead", "broken", "chunks", "doubt", "end_told", "epoch", "first", "high", "name", "packed", "paused",
-                 "position", "retry_at", "stable", "topic_id")  # fmt: skip
+    __slots__ = ("ahead", "broken", "chunks", "doubt", "end_told", "epoch", "first", "high", "name", "packed",
+                 "paused", "position", "retry_at", "stable", "topic_id")  # fmt: skip
 
     def __init__(
         self, name: TopicPartition, position: int, topic: TopicIdentity = UNKNOWN_TOPIC, *, packed: bool = False

@@ -81,6 +81,9 @@ class LibrdkafkaConsumer:
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         self._fetching.pause(partitions)
 
+    def hold(self, partitions: Iterable[TopicPartition]) -> None:
+        self._fetching.pause(partitions)
+
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         self._fetching.resume(partitions)
 

@@ -242,6 +242,9 @@ class _Ended:
         end.epochs = self._epochs
         return end
 
+    def leave_out(self) -> None:
+        """No task of a batch is apart from the others."""
+
     def end_epochs_now(self) -> None:
         """All have ended."""
 
