@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from streamsapp.dsl.kgroupedtable import KGroupedTable as KGroupedTable
     from streamsapp.dsl.kstream import KStream as KStream
     from streamsapp.dsl.ktable import KTable as KTable
+    from streamsapp.dsl.late import Late as Late
     from streamsapp.dsl.options import (
         Branched as Branched,
         Consumed as Consumed,
@@ -86,6 +87,7 @@ _HOMES = {
     "streamsapp.dsl.kgroupedtable": ("KGroupedTable",),
     "streamsapp.dsl.kstream": ("KStream",),
     "streamsapp.dsl.ktable": ("KTable",),
+    "streamsapp.dsl.late": ("Late",),
     "streamsapp.dsl.join_options": ("Joined", "StreamJoined", "TableJoined"),
     "streamsapp.dsl.options": (
         "Branched",

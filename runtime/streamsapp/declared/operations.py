@@ -24,6 +24,7 @@ from streamsapp.declared.options import (
     GROUPED,
     JOIN_WINDOWS,
     JOINED,
+    LATE,
     MATERIALIZED,
     MATERIALIZED_WINDOWS,
     NAMED,
@@ -198,7 +199,7 @@ Branches = Annotated[list[DeclaredBranch], Meta(min_length=1)]
 _KEPT = (NAMED, MATERIALIZED)
 
 _JOIN_WITH = {"with": Other, "joiner": reference(JOINER)}
-_JOIN_STREAMS = Operation(Kind.STREAM, {**_JOIN_WITH, "within_ms": Duration}, (JOIN_WINDOWS, STREAM_JOINED))
+_JOIN_STREAMS = Operation(Kind.STREAM, {**_JOIN_WITH, "within_ms": Duration}, (JOIN_WINDOWS, STREAM_JOINED, LATE))
 _JOIN_TABLE = Operation(Kind.STREAM, _JOIN_WITH, (JOINED,), others=(Kind.TABLE,))
 _JOIN_GLOBAL_TABLE = Operation(
     Kind.STREAM, {**_JOIN_WITH, "key_selector": reference(KEY_SELECTOR)}, (NAMED,), others=(Kind.GLOBAL_TABLE,)
@@ -206,7 +207,7 @@ _JOIN_GLOBAL_TABLE = Operation(
 _JOIN = Operation(
     Kind.STREAM,
     {**_JOIN_WITH, "key_selector": reference(KEY_SELECTOR) | None},
-    (JOIN_WINDOWS, STREAM_JOINED),
+    (JOIN_WINDOWS, STREAM_JOINED, LATE),
     others=(Kind.STREAM, Kind.TABLE, Kind.GLOBAL_TABLE),
     for_other={Kind.STREAM: _JOIN_STREAMS, Kind.TABLE: _JOIN_TABLE, Kind.GLOBAL_TABLE: _JOIN_GLOBAL_TABLE},
 )
@@ -244,7 +245,7 @@ OPERATIONS: dict[Kind, dict[str, Operation]] = {
             one_of=("topic", "topics", "pattern"),
             one_of_as="topics",
         ),
-        "table": Operation(Kind.TABLE, _TOPIC, (CONSUMED, MATERIALIZED)),
+        "table": Operation(Kind.TABLE, _TOPIC, (CONSUMED, MATERIALIZED, LATE)),
         "globalTable": Operation(Kind.GLOBAL_TABLE, _TOPIC, (CONSUMED, MATERIALIZED)),
         "addStateStore": Operation(None, {"store": Name}, (STORE,)),
         "addGlobalStore": _FILLED_STORE,
@@ -269,7 +270,7 @@ OPERATIONS: dict[Kind, dict[str, Operation]] = {
         "leftJoin": _JOIN,
         "outerJoin": _JOIN_STREAMS,
         "joinPrior": _JOIN_STREAMS,
-        "toTable": Operation(Kind.TABLE, {}, _KEPT),
+        "toTable": Operation(Kind.TABLE, {}, (*_KEPT, LATE)),
         "groupBy": Operation(Kind.GROUPED_STREAM, {"selector": reference(KEY_SELECTOR)}, (GROUPED,)),
         "groupByKey": Operation(Kind.GROUPED_STREAM, {}, (GROUPED,)),
         "foreach": Operation(None, {"action": reference(MAPPER)}, (NAMED,)),
@@ -305,7 +306,7 @@ OPERATIONS: dict[Kind, dict[str, Operation]] = {
         "windowedBy": Operation(
             Kind.WINDOWED_STREAM,
             {"emit_strategy": EmitStrategyName | None},
-            (WINDOWS,),
+            (WINDOWS, LATE),
             one_of=_KINDS_OF_WINDOWS,
             gives_with={"gap_ms": Kind.SESSIONS},
         ),
@@ -318,7 +319,7 @@ OPERATIONS: dict[Kind, dict[str, Operation]] = {
         "windowedBy": Operation(
             Kind.COGROUPED_WINDOWS,
             {},
-            (WINDOWS,),
+            (WINDOWS, LATE),
             one_of=_KINDS_OF_WINDOWS,
             gives_with={"gap_ms": Kind.COGROUPED_SESSIONS},
         ),

@@ -326,6 +326,8 @@ TABLE_JOINED = OptionGroup(
     TableJoined,
     {"partitioner": reference(PARTITIONER), "other_partitioner": reference(PARTITIONER), "name": Name},
 )
+#: Where records go that come too late: to a topic, or to the steps that continue from a name.
+LATE = PlainOptions("", dict, {"late": Name, "late_as": Annotated[str, Meta(min_length=1)]})
 PRINTED = OptionGroup("printed", Printed, {"label": str, "mapper": reference(MAPPER), "path": str, "name": Name})
 STORE = OptionGroup(
     "store",

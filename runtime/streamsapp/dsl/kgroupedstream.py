@@ -14,6 +14,7 @@ from streamsapp.dsl.arity import require_arity
 from streamsapp.dsl.cogrouped import CogroupedKStream, cogrouped
 from streamsapp.dsl.grouping import Grouping
 from streamsapp.dsl.ktable import KTable
+from streamsapp.dsl.late import Late, require_late
 from streamsapp.dsl.operators.aggregate import Aggregate, Count, Reduce
 from streamsapp.dsl.operators.combine import Merge
 from streamsapp.dsl.options import Grouped, Materialized, Named, table_options
@@ -109,20 +110,25 @@ class KGroupedStream(JavaNames, Generic[K, V]):
         return cogrouped(self.grouping, aggregator)
 
     @overload
-    def windowed_by(self, windows: SessionWindows) -> SessionWindowedKStream[K, V]: ...
+    def windowed_by(
+        self, windows: SessionWindows, *, late: Late[K, V] | None = None
+    ) -> SessionWindowedKStream[K, V]: ...
 
     @overload
-    def windowed_by(self, windows: Windows | SlidingWindows) -> TimeWindowedKStream[K, V]: ...
+    def windowed_by(
+        self, windows: Windows | SlidingWindows, *, late: Late[K, V] | None = None
+    ) -> TimeWindowedKStream[K, V]: ...
 
     def windowed_by(
-        self, windows: Windows | SlidingWindows | SessionWindows
+        self, windows: Windows | SlidingWindows | SessionWindows, *, late: Late[K, V] | None = None
     ) -> TimeWindowedKStream[K, V] | SessionWindowedKStream[K, V]:
-        """Returns the same records, to be aggregated per key and window. Raises ``TopologyError`` for anything else
-        than a definition of windows."""
+        """Returns the same records, to be aggregated per key and window. ``late`` says where records go whose windows
+        have closed. Raises ``TopologyError`` for anything else than a definition of windows."""
         require_windows(windows)
+        require_late("windowed_by", late)
         if isinstance(windows, SessionWindows):
-            return SessionWindowedKStream(self.grouping, windows)
-        return TimeWindowedKStream(self.grouping, windows)
+            return SessionWindowedKStream(self.grouping, windows, late=late)
+        return TimeWindowedKStream(self.grouping, windows, late=late)
 
     def _aggregated(self, name: str, store: TableStore, make: MakeStored, merge: Merge | None = None) -> KTable[K, Any]:
         return self.grouping.table(name, store, AggregatedTable(store, make), store.key_serde, merge)

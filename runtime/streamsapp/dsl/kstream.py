@@ -21,6 +21,7 @@ from streamsapp.dsl.join_options import Joined, StreamJoined
 from streamsapp.dsl.join_side import JoinSide
 from streamsapp.dsl.kgroupedstream import KGroupedStream
 from streamsapp.dsl.ktable import KTable
+from streamsapp.dsl.late import Late, send_old_versions
 from streamsapp.dsl.names import repartition_names
 from streamsapp.dsl.nodes import (
     KeyChangingNode,
@@ -276,9 +277,10 @@ class KStream(JavaNames, Generic[K, V]):
         *options: Named | str | Materialized[K, V],
         named: Named | str | None = None,
         materialized: Materialized[K, V] | None = None,
+        late: Late[K, V] | None = None,
     ) -> KTable[K, V]:
         """Reads the stream as updates of a table: the last value of each key is its row, a record without a value
-        deletes it (KIP-523)."""
+        deletes it (KIP-523). ``late`` says where records go that are older than the history of a versioned table."""
         wanted_name, materialized = table_options("to_table", options, named, materialized)
         place = self._place
         name = self._names.named(wanted_name, "KSTREAM-TOTABLE-")
@@ -289,6 +291,7 @@ class KStream(JavaNames, Generic[K, V]):
             place = place.then(node, store.key_serde, store.value_serde, key_changed=False)
         table = TableSource(store)
         place = place.then(TableNode(name, table), store.key_serde, store.value_serde, key_changed=False)
+        send_old_versions("to_table", late, place, table)
         return KTable(place, table)
 
     # ---- joins -------------------------------------------------------------------------------------------------
@@ -300,6 +303,8 @@ class KStream(JavaNames, Generic[K, V]):
         joiner: Callable[..., VR],
         windows: JoinWindows,
         stream_joined: StreamJoined[K, V, VO] | None = None,
+        *,
+        late: Late[Any, Any] | None = None,
     ) -> KStream[K, VR]: ...
 
     @overload
@@ -339,6 +344,8 @@ class KStream(JavaNames, Generic[K, V]):
         joiner: Callable[..., VR],
         windows: JoinWindows,
         stream_joined: StreamJoined[K, V, VO] | None = None,
+        *,
+        late: Late[Any, Any] | None = None,
     ) -> KStream[K, VR]: ...
 
     @overload
@@ -369,13 +376,15 @@ class KStream(JavaNames, Generic[K, V]):
         joiner: Callable[..., VR],
         windows: JoinWindows,
         stream_joined: StreamJoined[K, V, VO] | None = None,
+        *,
+        late: Late[Any, Any] | None = None,
     ) -> KStream[K, VR]:
         """Joins two streams as :meth:`left_join` does; records of either stream that find no other have a result.
         Raises ``TopologyError`` for anything else than another stream."""
         if not isinstance(other, KStream):
             raise TopologyError(f"outer_join: a stream is joined with a KStream, not {type(other).__name__}")
         kind = JOIN_KINDS["outer_join"]
-        return KStream(join_streams(kind, self._side, other._side, joiner, windows, stream_joined))
+        return KStream(join_streams(kind, self._side, other._side, joiner, windows, stream_joined, late=late))
 
     def join_prior(
         self,
@@ -383,6 +392,8 @@ class KStream(JavaNames, Generic[K, V]):
         joiner: Callable[..., VR],
         windows: JoinWindows,
         stream_joined: StreamJoined[K, V, VO] | None = None,
+        *,
+        late: Late[Any, Any] | None = None,
     ) -> KStream[K, VR]:
         """Joins each record of either stream with records of the other one that are older (KIP-28, ``joinPrior``).
 
@@ -392,7 +403,7 @@ class KStream(JavaNames, Generic[K, V]):
         if not isinstance(other, KStream):
             raise TopologyError(f"join_prior: a stream is joined with a KStream, not {type(other).__name__}")
         kind = JOIN_KINDS["join_prior"]
-        return KStream(join_streams(kind, self._side, other._side, joiner, windows, stream_joined))
+        return KStream(join_streams(kind, self._side, other._side, joiner, windows, stream_joined, late=late))
 
     # ---- groups ------------------------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ class TimeWindowedKStream(WindowedKStream[K, V, Windows | SlidingWindows]):
     :class:`~streamsapp.serdes.windowed.Windowed` keys.
 
     A record that comes after its window has closed (stream time has passed the window's end and grace) is dropped for
-    that window and counted in ``dropped-records``.
+    that window, counted in ``dropped-records``, and sent where :class:`~streamsapp.Late` says.
     """
 
     _view = WindowedView
@@ -47,7 +47,7 @@ class TimeWindowedKStream(WindowedKStream[K, V, Windows | SlidingWindows]):
         """
         if emit is EmitStrategy.WINDOW_CLOSE and isinstance(self._windows, UnlimitedWindows):
             raise TopologyError("emit_strategy: unlimited windows never close; use EmitStrategy.on_window_update()")
-        return TimeWindowedKStream(self._grouping, self._windows, emit)
+        return TimeWindowedKStream(self._grouping, self._windows, emit, self._late)
 
     def aggregate(
         self,

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from streamsapp.dsl.arity import require_arity
 from streamsapp.dsl.grouping import Grouping
 from streamsapp.dsl.ktable import KTable
+from streamsapp.dsl.late import Late
 from streamsapp.dsl.operators.table_views import SessionView, WindowedView
 from streamsapp.dsl.operators.windowed import COUNTING, Aggregation
 from streamsapp.dsl.options import Materialized, Named, table_options
@@ -38,11 +39,18 @@ class WindowedKStream(JavaNames, ABC, Generic[K, V, W]):
 
     _view: ClassVar[type[WindowedView | SessionView]]
 
-    def __init__(self, grouping: Grouping, windows: W, emit: EmitStrategy = EmitStrategy.WINDOW_UPDATE) -> None:
+    def __init__(
+        self,
+        grouping: Grouping,
+        windows: W,
+        emit: EmitStrategy = EmitStrategy.WINDOW_UPDATE,
+        late: Late[K, V] | None = None,
+    ) -> None:
         self._grouping = grouping
         self._names = grouping.names
         self._windows = windows
         self._emit = emit
+        self._late = late
 
     def count(
         self,
@@ -94,7 +102,11 @@ class WindowedKStream(JavaNames, ABC, Generic[K, V, W]):
         store = self._store(prefix, materialized, value_serde)
         node = self._names.named(name, prefix)
         table = AggregatedTable(store, self._operator(aggregation), self._view)
-        return self._grouping.table(node, store, table, self._result_serde(store), closes_after_ms=self._closes_after())
+        table.sends_late = self._late is not None
+        made = self._grouping.table(node, store, table, self._result_serde(store), closes_after_ms=self._closes_after())
+        if self._late is not None:
+            self._late.add_below(self._grouping.records_of(made._place))
+        return made
 
     @property
     def _numbers_unnamed_counts(self) -> bool:

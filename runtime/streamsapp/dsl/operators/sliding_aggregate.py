@@ -9,12 +9,12 @@ in the window beside it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from streamsapp.dsl.operators.aggregate import NULL_KEY_OR_VALUE
 from streamsapp.dsl.operators.forward_updates import Update
-from streamsapp.dsl.operators.windowed import EXPIRED_WINDOW, WindowedAggregate
+from streamsapp.dsl.operators.windowed import WindowedAggregate
 from streamsapp.dsl.windows import SlidingWindows
 from streamsapp.processor.operator import NodeContext, Push
 from streamsapp.record import Headers
@@ -48,7 +48,7 @@ class SlidingAggregate(WindowedAggregate[SlidingWindows]):
         super().start(context)
         context.store(self._store_name).keep_recent()
 
-    def _add(self, context: NodeContext, store: WindowStoreImpl, update: Update) -> Push:
+    def _add(self, context: NodeContext, store: WindowStoreImpl, update: Update, expired: Callable[[], object]) -> Push:
         (initializer, fold, _), difference = self._aggregation, self._windows.difference_ms
         key_bytes_of, near, write = store.key_bytes, store.near, store.write
         from_stored, to_stored = store.from_stored, store.to_stored
@@ -64,7 +64,7 @@ class SlidingAggregate(WindowedAggregate[SlidingWindows]):
                 time.latest = stream_time = timestamp
             closed_until = stream_time - grace_ms
             if timestamp + difference < closed_until:
-                dropped(EXPIRED_WINDOW)
+                expired()
                 return
             try:
                 key_bytes = key_bytes_of(key)
@@ -79,7 +79,7 @@ class SlidingAggregate(WindowedAggregate[SlidingWindows]):
             for start, (stored, stored_at), folds, own in touched:
                 end = start + difference
                 if folds and end < closed_until:
-                    dropped(EXPIRED_WINDOW)
+                    expired()
                     continue
                 try:
                     old = initializer() if stored is None else from_stored(stored)

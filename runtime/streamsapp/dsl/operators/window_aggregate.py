@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from streamsapp.dsl.operators.forward_updates import Update
-from streamsapp.dsl.operators.windowed import EXPIRED_WINDOW, NULL_KEY, WindowedAggregate
+from streamsapp.dsl.operators.windowed import NULL_KEY, WindowedAggregate
 from streamsapp.dsl.windows import TimeWindows, UnlimitedWindows, Windows
 from streamsapp.processor.operator import NodeContext, Push
 from streamsapp.record import Headers
@@ -34,7 +34,7 @@ class WindowAggregate(WindowedAggregate[Windows]):
         # The user's own windows differ in length, which the store does not know.
         return None if isinstance(self._windows, TimeWindows | UnlimitedWindows) else self._windows.end_of
 
-    def _add(self, context: NodeContext, store: WindowStoreImpl, update: Update) -> Push:
+    def _add(self, context: NodeContext, store: WindowStoreImpl, update: Update, expired: Callable[[], object]) -> Push:
         (initializer, fold, _), grace_ms = self._aggregation, self._windows.grace_ms
         key_bytes_of, read, write = store.key_bytes, store.read_physical, store.write_physical
         from_stored, to_stored = store.from_stored, store.to_stored
@@ -57,7 +57,7 @@ class WindowAggregate(WindowedAggregate[Windows]):
                 return
             for start, end, before, after in windows:
                 if end <= closed_until:
-                    dropped(EXPIRED_WINDOW)
+                    expired()
                     continue
                 physical = before + key_bytes + after
                 stored, stored_at = read(physical, start)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from streamsapp.dsl.operators.aggregate import StoredTableOperator
 from streamsapp.dsl.operators.emit_final import EmitFinal, TimedStore, later
 from streamsapp.dsl.operators.forward_updates import Update
+from streamsapp.dsl.operators.late import LateRecords
 from streamsapp.dsl.operators.stream_time import ObservedTime, StreamTime
 from streamsapp.dsl.windows import EmitStrategy
 from streamsapp.processor.operator import NodeContext, Push, Reason
@@ -81,9 +83,15 @@ class WindowedAggregate(StoredTableOperator, Generic[W]):
         return super()._holds and self._emit is not EmitStrategy.WINDOW_CLOSE
 
     def bind_to_store(self, context: NodeContext, store: Any, update: Update) -> Push:
+        if not self.sends_late:
+            return self._bind(context, store, update, partial(context.dropped, EXPIRED_WINDOW))
+        late = LateRecords(context, EXPIRED_WINDOW)
+        return late.behind(self._bind(context, store, update, late.miss))
+
+    def _bind(self, context: NodeContext, store: Any, update: Update, expired: Callable[[], object]) -> Push:
         if self._final is None:
-            return self._add(context, store, update)
-        add = self._add(context, store, later)
+            return self._add(context, store, update, expired)
+        add = self._add(context, store, later, expired)
         return self._final.before(context.forward, add, takes_null=self.takes_null_values)
 
     def _made_time(self, context: NodeContext, store: Any) -> StreamTime:
@@ -105,8 +113,9 @@ class WindowedAggregate(StoredTableOperator, Generic[W]):
         return max(kept, given_up - 1 + sum(self._closes_after())) if given_up > 0 else kept
 
     @abstractmethod
-    def _add(self, context: NodeContext, store: Any, update: Update) -> Push:
-        """The function that adds a record to its windows, and calls ``update`` for each of them."""
+    def _add(self, context: NodeContext, store: Any, update: Update, expired: Callable[[], object]) -> Push:
+        """The function that adds a record to its windows, and calls ``update`` for each of them, and ``expired`` for
+        each that has closed."""
 
     def _end_of(self) -> Callable[[int], int] | None:
         """The function that gives the end of a window by its start; ``None`` if the store knows it."""
