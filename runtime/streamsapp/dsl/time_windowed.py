@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from streamsapp.dsl.arity import require_arity
+from streamsapp.dsl.arity import require_arity, takes_last
 from streamsapp.dsl.ktable import KTable
 from streamsapp.dsl.operators.sliding_aggregate import SlidingAggregate
 from streamsapp.dsl.operators.table_views import WindowedView
@@ -52,20 +52,23 @@ class TimeWindowedKStream(WindowedKStream[K, V, Windows | SlidingWindows]):
     def aggregate(
         self,
         initializer: Callable[[], VR],
-        aggregator: Callable[[K, V, VR], VR | None],
+        aggregator: Callable[[K, V, VR], VR | None] | Callable[[K, V, VR, Windowed[K]], VR | None],
         *options: Named | str | Materialized[K, VR],
         named: Named | str | None = None,
         materialized: Materialized[K, VR] | None = None,
     ) -> KTable[Windowed[K], VR]:
-        """Folds the values of each key and window with ``aggregator(key, value, aggregate)``.
+        """Folds the values of each key and window with ``aggregator(key, value, aggregate)``, or with
+        ``aggregator(key, value, aggregate, window)`` if it must be given four arguments; ``window`` is the
+        :class:`~streamsapp.serdes.windowed.Windowed` key of the result, with start and end.
 
         The first value of a window is folded into what ``initializer()`` returns. An aggregator that returns ``None``
         deletes the aggregate. Raises ``TopologyError`` for a function with other arguments.
         """
         require_arity("aggregate's initializer", initializer)
-        require_arity("aggregate", aggregator, "key", "value", "aggregate")
         name, materialized = table_options("aggregate", options, named, materialized)
-        return self._table(AGGREGATE, name, materialized, Aggregation(initializer, aggregator), None)
+        takes_window = takes_last("aggregate", aggregator, ("key", "value", "aggregate"), "window")
+        aggregation = Aggregation(initializer, aggregator, takes_window=takes_window)
+        return self._table(AGGREGATE, name, materialized, aggregation, None)
 
     @property
     def _numbers_unnamed_counts(self) -> bool:

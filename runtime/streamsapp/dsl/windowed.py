@@ -31,7 +31,7 @@ V = TypeVar("V")
 W = TypeVar("W")
 
 AGGREGATE = "KSTREAM-AGGREGATE-"
-_REDUCE = "KSTREAM-REDUCE-"
+REDUCE = "KSTREAM-REDUCE-"
 
 
 class WindowedKStream(JavaNames, ABC, Generic[K, V, W]):
@@ -81,9 +81,7 @@ class WindowedKStream(JavaNames, ABC, Generic[K, V, W]):
         """
         require_arity("reduce", reducer, "aggregate", "value")
         name, materialized = table_options("reduce", options, named, materialized)
-        fold = partial(_reduced, reducer)
-        aggregation = Aggregation(lambda: None, fold, partial(_merged, fold))
-        return self._table(_REDUCE, name, materialized, aggregation, self._grouping.value_serde)
+        return self._table(REDUCE, name, materialized, reducing(reducer), self._grouping.value_serde)
 
     def _table(
         self,
@@ -130,6 +128,12 @@ class WindowedKStream(JavaNames, ABC, Generic[K, V, W]):
     @abstractmethod
     def _closes_after(self) -> int:
         """The time in milliseconds that a result waits for after its window ended."""
+
+
+def reducing(reducer: Callable[[Any, Any], Any]) -> Aggregation:
+    """Returns the aggregation that a reducer stands for."""
+    fold = partial(_reduced, reducer)
+    return Aggregation(lambda: None, fold, partial(_merged, fold))
 
 
 def _reduced(reducer: Callable[[Any, Any], Any], key: Any, value: Any, aggregate: Any) -> Any:

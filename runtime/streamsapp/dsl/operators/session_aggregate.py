@@ -34,7 +34,7 @@ class SessionAggregate(WindowedAggregate[SessionWindows]):
     def _add(
         self, context: NodeContext, store: SessionStoreImpl, update: Update, expired: Callable[[], object]
     ) -> Push:
-        initializer, fold, merger = self._aggregation
+        initializer, fold, merger, _ = self._aggregation
         assert merger is not None
         key_bytes_of, near, write, give_up = store.key_bytes, store.near, store.write, store.give_up
         from_stored, to_stored = store.from_stored, store.to_stored

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from streamsapp.dsl.operators.aggregate import NULL_KEY_OR_VALUE
 from streamsapp.dsl.operators.forward_updates import Update
-from streamsapp.dsl.operators.windowed import WindowedAggregate
+from streamsapp.dsl.operators.windowed import WindowedAggregate, WindowInProcess
 from streamsapp.dsl.windows import SlidingWindows
 from streamsapp.processor.operator import NodeContext, Push
 from streamsapp.record import Headers
@@ -49,7 +49,12 @@ class SlidingAggregate(WindowedAggregate[SlidingWindows]):
         context.store(self._store_name).keep_recent()
 
     def _add(self, context: NodeContext, store: WindowStoreImpl, update: Update, expired: Callable[[], object]) -> Push:
-        (initializer, fold, _), difference = self._aggregation, self._windows.difference_ms
+        (initializer, fold, _, takes_window), difference = self._aggregation, self._windows.difference_ms
+        around: Callable[..., Iterable[_Touched]] = _around
+        early: Callable[..., Iterable[_Touched]] = _early
+        if takes_window:
+            knowing = WindowInProcess(fold, lambda touched: touched[0] + difference)
+            fold, around, early = knowing.fold, knowing.each(_around), knowing.each(_early)
         key_bytes_of, near, write = store.key_bytes, store.near, store.write
         from_stored, to_stored = store.from_stored, store.to_stored
         on_error, dropped, grace_ms = context.on_error, context.dropped, self._windows.grace_ms
@@ -72,10 +77,10 @@ class SlidingAggregate(WindowedAggregate[SlidingWindows]):
                 on_error(error, key, value, timestamp, headers)
                 return
             if timestamp < difference:
-                touched = _early(near(key_bytes, 0, timestamp + 1), timestamp)
+                touched = early(near(key_bytes, 0, timestamp + 1), timestamp)
             else:
                 first = max(0, timestamp - 2 * difference)
-                touched = _around(near(key_bytes, first, timestamp + 1, reverse=True), timestamp, difference)
+                touched = around(near(key_bytes, first, timestamp + 1, reverse=True), timestamp, difference)
             for start, (stored, stored_at), folds, own in touched:
                 end = start + difference
                 if folds and end < closed_until:

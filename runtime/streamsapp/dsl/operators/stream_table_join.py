@@ -72,9 +72,32 @@ class JoinAfterGrace(JoinWithTable):
         super().start(context)
 
     def bind(self, context: NodeContext) -> Push:
+        return self._bind_waiting(context)[0]
+
+    def _bind_waiting(self, context: NodeContext) -> tuple[Push, Callable[[], None]]:
+        """Returns the push function, and the one that joins the records which waited long enough."""
         join, on_error = super().bind(context), context.on_error
         buffer: GraceBuffer = context.store(self._buffer)
-        add, take_due = buffer.add, buffer.take_due
+        add, join_due = buffer.add, self._join_due(context, buffer, join)
+
+        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            waits = False
+            if key is not None and value is not None:  # else there is nothing to wait for
+                try:
+                    waits = add(key, value, timestamp, headers, context.record)
+                except Exception as error:
+                    on_error(error, key, value, timestamp, headers)
+                    return
+            if waits:
+                join_due()
+            else:
+                join(key, value, timestamp, headers)
+
+        return push, join_due
+
+    @staticmethod
+    def _join_due(context: NodeContext, buffer: GraceBuffer, join: Push) -> Callable[[], None]:
+        on_error, take_due = context.on_error, buffer.take_due
 
         def join_later(physical: bytes, waiting: Buffered) -> None:
             """Joins a record that waited, as part of the record that it came with."""
@@ -87,19 +110,9 @@ class JoinAfterGrace(JoinWithTable):
                 join(key, value, waiting.timestamp, waiting.headers)
             context.record = outer
 
-        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
-            waits = False
-            if key is not None and value is not None:  # else there is nothing to wait for
-                try:
-                    waits = add(key, value, timestamp, headers, context.record)
-                except Exception as error:
-                    on_error(error, key, value, timestamp, headers)
-                    return
-            if not waits:
-                join(key, value, timestamp, headers)
-                return
+        def join_due() -> None:
             while due := take_due():
                 for physical, waiting in due:
                     join_later(physical, waiting)
 
-        return push
+        return join_due

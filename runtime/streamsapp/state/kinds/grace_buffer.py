@@ -85,6 +85,10 @@ class GraceBuffer(Facade):
         layout.earliest = min(layout.earliest, timestamp)
         return True
 
+    def advance(self, timestamp: int) -> None:
+        """Moves stream time on, if the timestamp is later: it is that of a record that does not wait here."""
+        self._layout.observe(timestamp)
+
     def take_due(self) -> list[tuple[bytes, Buffered]]:
         """Takes some of the records that waited long enough, the oldest first, with their keys; returns none only if
         none did."""
