@@ -12,7 +12,7 @@ from killable import sift
 from streamsapp import Serdes
 from streamsapp.testing import TopologyTestDriver
 
-RECORDS, KEYS = 3_000, 7
+RECORDS, KEYS = 1_200, 7
 TEXT = Serdes.string()
 OUTPUTS = "unique", "pairs", "late", "priced"
 
