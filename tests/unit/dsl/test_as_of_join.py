@@ -60,7 +60,9 @@ def named(records: list[tuple[str, str, int]]) -> Input:
 def test_a_record_is_joined_with_what_has_come_by_then(
     unnamed: list[tuple[str, str, int]], within: int, left: bool
 ) -> None:
-    records, rights, expected, latest = named(unnamed), [], [], -1
+    records, latest = named(unnamed), -1
+    rights: list[tuple[Any, str, int]] = []
+    expected = []
     for topic, key, value, time in records:
         if topic == "right":
             latest = max(latest, time)

@@ -68,7 +68,8 @@ def result(records: list[tuple[str, str, int]]) -> tuple[Windowed[str], list[str
 
 
 def model(windows: CountWindows, records: list[tuple[str, str, int]], *, updates: bool) -> list[Any]:
-    expected, of_key = [], {}
+    expected: list[Any] = []
+    of_key: dict[str, list[tuple[str, str, int]]] = {}
     for record in records:
         mine = of_key.setdefault(record[0], [])
         mine.append(record)
@@ -175,7 +176,7 @@ def test_windows_come_back_from_their_bytes_and_damaged_ones_are_refused() -> No
         (lambda: windowed().count(Materialized(retention=5)), r"Materialized\(retention=...\): count windows"),
         (lambda: windowed().count(Materialized(emit="commit")), r"Materialized\(emit=...\): count windows"),
         (lambda: windowed(Grouped("g", TEXT, TEXT, combine=True)).count(), "count windows cannot combine"),
-        (lambda: windowed().reduce(lambda: 1), r"reduce calls its function with \(aggregate, value\)"),  # type: ignore[arg-type,misc]
+        (lambda: windowed().reduce(lambda: 1), r"reduce calls its function with \(aggregate, value\)"),
         (
             lambda: stream().group_by_key().cogroup(lambda k, v, a: a).windowed_by(CountWindows.of(2)),  # type: ignore[call-overload]
             "CountWindows are for streams alone",

@@ -86,4 +86,4 @@ def test_a_session_whose_end_is_not_known_yet_has_no_such_argument() -> None:
 def test_a_function_of_other_arguments_is_refused() -> None:
     stream: KStream[str, str] = StreamsBuilder().stream("in", Consumed(TEXT, TEXT))
     with pytest.raises(TopologyError, match=r"aggregate calls its function with \(key, value, aggregate\)"):
-        stream.group_by_key().windowed_by(TimeWindows.of(10)).aggregate(list, lambda value: value)  # type: ignore[arg-type,misc]
+        stream.group_by_key().windowed_by(TimeWindows.of(10)).aggregate(list, lambda value: value)  # type: ignore[arg-type]
