@@ -20,7 +20,7 @@ OUTPUTS = "unique", "pairs", "late", "priced"
 def records() -> list[tuple[str, str, int]]:
     """Values come three times under different keys; every hundredth record is late."""
     return [
-        (f"k{at % KEYS}", str(at // 3), max(0, 1_000 * at - (60_000 if at % 100 == 99 else at % 3 * 1_000)))
+        (f"k{at % KEYS}", str(at // 3), 100_000 + 1_000 * at - (60_000 if at % 100 == 99 else at % 3 * 1_000))
         for at in range(RECORDS)
     ]
 
