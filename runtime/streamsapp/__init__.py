@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from streamsapp.config.streams_config import StreamsConfig as StreamsConfig
     from streamsapp.dsl.builder import StreamsBuilder as StreamsBuilder
     from streamsapp.dsl.cogrouped import CogroupedKStream as CogroupedKStream
+    from streamsapp.dsl.count_windowed import CountWindowedKStream as CountWindowedKStream
     from streamsapp.dsl.global_table import GlobalKTable as GlobalKTable
     from streamsapp.dsl.join_options import Joined as Joined, StreamJoined as StreamJoined, TableJoined as TableJoined
     from streamsapp.dsl.kgroupedstream import KGroupedStream as KGroupedStream
     from streamsapp.dsl.kgroupedtable import KGroupedTable as KGroupedTable
     from streamsapp.dsl.kstream import KStream as KStream
     from streamsapp.dsl.ktable import KTable as KTable
+    from streamsapp.dsl.late import Late as Late
     from streamsapp.dsl.options import (
         Branched as Branched,
         Consumed as Consumed,
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from streamsapp.dsl.suppressed import Suppressed as Suppressed
     from streamsapp.dsl.time_windowed import TimeWindowedKStream as TimeWindowedKStream
     from streamsapp.dsl.windows import (
+        CountWindows as CountWindows,
         EmitStrategy as EmitStrategy,
         JoinWindows as JoinWindows,
         SessionWindows as SessionWindows,
@@ -83,11 +86,13 @@ _HOMES = {
     "streamsapp.config.streams_config": ("StreamsConfig",),
     "streamsapp.dsl.builder": ("StreamsBuilder",),
     "streamsapp.dsl.cogrouped": ("CogroupedKStream",),
+    "streamsapp.dsl.count_windowed": ("CountWindowedKStream",),
     "streamsapp.dsl.global_table": ("GlobalKTable",),
     "streamsapp.dsl.kgroupedstream": ("KGroupedStream",),
     "streamsapp.dsl.kgroupedtable": ("KGroupedTable",),
     "streamsapp.dsl.kstream": ("KStream",),
     "streamsapp.dsl.ktable": ("KTable",),
+    "streamsapp.dsl.late": ("Late",),
     "streamsapp.dsl.join_options": ("Joined", "StreamJoined", "TableJoined"),
     "streamsapp.dsl.options": (
         "Branched",
@@ -103,6 +108,7 @@ _HOMES = {
     "streamsapp.dsl.suppressed": ("Suppressed",),
     "streamsapp.dsl.time_windowed": ("TimeWindowedKStream",),
     "streamsapp.dsl.windows": (
+        "CountWindows",
         "EmitStrategy",
         "JoinWindows",
         "SessionWindows",

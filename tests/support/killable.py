@@ -14,8 +14,11 @@ from pathlib import Path
 from slow_service import ask, connections
 from streamsapp import (
     Consumed,
+    CountWindows,
     Grouped,
+    Joined,
     JoinWindows,
+    Late,
     Materialized,
     Produced,
     Serdes,
@@ -150,6 +153,26 @@ def ask_service(source: str, sink: str, port: int, order: str) -> Topology:
     return builder.build()
 
 
+#: Those of ``sift``: every pair of records of a key is sent, and the late ones of each ten seconds.
+SIFTED_WINDOWS = TimeWindows.of(10_000, grace=5_000)
+
+
+def sift(source: str, unique: str, pairs: str, late: str, priced: str) -> Topology:
+    """The first record of each value to ``unique``; to ``pairs`` every two records of a key; to ``late`` records whose
+    ten seconds are over; to ``priced`` each record with the even second before it, after half a second."""
+    builder = StreamsBuilder()
+    records = builder.stream(source, Consumed(_TEXT, _TEXT))
+    records.deduplicate(lambda value: value, within=3_600_000, named="unique").to(unique, Produced(_TEXT, _TEXT))
+    grouped = records.group_by_key()
+    two = grouped.windowed_by(CountWindows.of(2)).reduce(lambda one, other: f"{one}+{other}", Materialized("two"))
+    two.select_key(lambda window, _: window.key).to(pairs, Produced(_TEXT, _TEXT))
+    grouped.windowed_by(SIFTED_WINDOWS, late=Late(late)).count(Materialized("counts"))
+    even = records.filter(lambda _, value: int(value) % 2 == 0)
+    options = Joined("priced", _TEXT, _TEXT, _TEXT, grace=500)
+    records.join_as_of(even, lambda one, other: f"{one}@{other}", 10_000, options).to(priced, Produced(_TEXT, _TEXT))
+    return builder.build()
+
+
 _PROGRAMS: dict[str, Callable[..., Topology]] = {
     "ask_service": ask_service,
     "count_per_key": count_per_key,
@@ -159,6 +182,7 @@ _PROGRAMS: dict[str, Callable[..., Topology]] = {
     "idle_windows": idle_windows,
     "joins": joins,
     "outer_join": outer_join,
+    "sift": sift,
     "window_finals": window_finals,
     "word_count": word_count,
 }

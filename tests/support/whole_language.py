@@ -10,11 +10,13 @@ from typing import Any
 
 from streamsapp import (
     Consumed,
+    CountWindows,
     EmitStrategy,
     Grouped,
     Joined,
     JoinWindows,
     KTable,
+    Late,
     Materialized,
     Processor,
     ProcessorContext,
@@ -95,6 +97,11 @@ def whole_language() -> Topology:
     words.left_join(versioned(builder), lambda one, other: f"{one}{other}", Joined(grace=second)).to("r")
     words.join(words, lambda one, other: one + other, windows=JoinWindows.of(second)).to("s")
     words.to(lambda key, value, context: f"t-{value[:1]}")
+    words.deduplicate(lambda value: value, within=second, same_key=True).to("u")
+    words.left_join_as_of(others, lambda one, other: f"{one}{other}", second, Joined(grace=second)).to("v")
+    pairs = grouped.windowed_by(CountWindows.of(2)).reduce(lambda one, other: one + other)
+    pairs.select_key(lambda window, _: window.key).to("w")
+    grouped.windowed_by(TimeWindows.of(1), late=Late("x")).count()
     return builder.build()
 
 

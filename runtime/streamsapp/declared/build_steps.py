@@ -14,9 +14,10 @@ from streamsapp.declared.operations import DeclaredDefaultBranch, Step
 from streamsapp.declared.resolve import Code, built, resolve
 from streamsapp.declared.steps import DeclaredSteps
 from streamsapp.dsl.builder import StreamsBuilder
+from streamsapp.dsl.late import Late
 from streamsapp.dsl.options import Branched
 from streamsapp.dsl.windows import EmitStrategy
-from streamsapp.errors import ManifestError
+from streamsapp.errors import ManifestError, TopologyError
 from streamsapp.topology.builder import Topology
 
 
@@ -46,7 +47,7 @@ class _Program:
         self._made: dict[str, Any] = {}
 
     def add(self, step: Step, options: Any) -> None:
-        target = self._made[step.of] if step.of else self.builder
+        target = self._target(step)
         if step.name == "split":
             self._split(target, options)
             return
@@ -55,12 +56,40 @@ class _Program:
         keywords: dict[str, Any] = {}
         for group in step.operation.options:
             keywords |= group.made(given)
+        self._take_late(keywords)
         positional, arguments = self._arguments(step, given)
         method = getattr(target, _snake_case(step.name))
         if (emit := arguments.pop("emit_strategy", None)) is not None:
             self._made[step.gives] = method(**keywords).emit_strategy(_EMIT_STRATEGIES[emit])
         else:
             self._made[step.gives] = method(*positional, **arguments, **keywords)
+
+    def _target(self, step: Step) -> Any:
+        """What a step works on."""
+        if step.of and step.of not in self._made:
+            raise TopologyError(
+                f"{step.of!r} has the late records of windows, which the aggregation of the windows gives; write this "
+                "step behind it"
+            )
+        return self._made[step.of] if step.of else self.builder
+
+    def _take_late(self, keywords: dict[str, Any]) -> None:
+        """Makes one argument of the topic, or of the name, of late records."""
+        topic, name = keywords.get("late"), keywords.pop("late_as", None)
+        if topic is not None and name is not None:
+            raise TopologyError("late and lateAs: give one of them")
+        if topic is not None:
+            keywords["late"] = Late(topic)
+        elif name is not None:
+            keywords["late"] = Late(partial(self._keep_late, name))
+
+    def _keep_late(self, name: str, stream: Any) -> None:
+        if name in self._made:
+            raise TopologyError(
+                f"lateAs: {name!r} would have the late records of two operators; write the windows again, with another "
+                "name, for the second, or give late a topic for both"
+            )
+        self._made[name] = stream
 
     def _arguments(self, step: Step, given: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """The arguments of the method that are not in its groups of options."""

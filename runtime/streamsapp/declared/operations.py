@@ -19,11 +19,14 @@ import msgspec
 from msgspec import Meta, Struct
 
 from streamsapp.declared.options import (
+    AS_OF,
     CALLS,
     CONSUMED,
+    DEDUPLICATION,
     GROUPED,
     JOIN_WINDOWS,
     JOINED,
+    LATE,
     MATERIALIZED,
     MATERIALIZED_WINDOWS,
     NAMED,
@@ -33,6 +36,7 @@ from streamsapp.declared.options import (
     REPARTITIONED,
     STORE,
     STREAM_JOINED,
+    STREAM_WINDOWS,
     SUPPRESSED,
     TABLE_JOINED,
     WINDOWS,
@@ -59,6 +63,7 @@ from streamsapp.declared.roles import (
     TRANSFORMER,
     VALUE_MAPPER,
     VALUES_MAPPER,
+    WINDOW_AGGREGATOR,
     reference,
     role_meta,
     role_of,
@@ -76,6 +81,7 @@ class Kind(Enum):
     GROUPED_TABLE = "a grouped table"
     WINDOWED_STREAM = "a windowed stream"
     SESSIONS = "a stream in sessions"
+    COUNT_WINDOWS = "a stream in count windows"
     COGROUPED = "a cogrouped stream"
     COGROUPED_WINDOWS = "a windowed cogrouped stream"
     COGROUPED_SESSIONS = "a cogrouped stream in sessions"
@@ -198,7 +204,8 @@ Branches = Annotated[list[DeclaredBranch], Meta(min_length=1)]
 _KEPT = (NAMED, MATERIALIZED)
 
 _JOIN_WITH = {"with": Other, "joiner": reference(JOINER)}
-_JOIN_STREAMS = Operation(Kind.STREAM, {**_JOIN_WITH, "within_ms": Duration}, (JOIN_WINDOWS, STREAM_JOINED))
+_JOIN_STREAMS = Operation(Kind.STREAM, {**_JOIN_WITH, "within_ms": Duration}, (JOIN_WINDOWS, STREAM_JOINED, LATE))
+_JOIN_AS_OF = Operation(Kind.STREAM, {**_JOIN_WITH, "within_ms": Duration}, (AS_OF, JOINED, LATE))
 _JOIN_TABLE = Operation(Kind.STREAM, _JOIN_WITH, (JOINED,), others=(Kind.TABLE,))
 _JOIN_GLOBAL_TABLE = Operation(
     Kind.STREAM, {**_JOIN_WITH, "key_selector": reference(KEY_SELECTOR)}, (NAMED,), others=(Kind.GLOBAL_TABLE,)
@@ -206,7 +213,7 @@ _JOIN_GLOBAL_TABLE = Operation(
 _JOIN = Operation(
     Kind.STREAM,
     {**_JOIN_WITH, "key_selector": reference(KEY_SELECTOR) | None},
-    (JOIN_WINDOWS, STREAM_JOINED),
+    (JOIN_WINDOWS, STREAM_JOINED, LATE),
     others=(Kind.STREAM, Kind.TABLE, Kind.GLOBAL_TABLE),
     for_other={Kind.STREAM: _JOIN_STREAMS, Kind.TABLE: _JOIN_TABLE, Kind.GLOBAL_TABLE: _JOIN_GLOBAL_TABLE},
 )
@@ -244,7 +251,7 @@ OPERATIONS: dict[Kind, dict[str, Operation]] = {
             one_of=("topic", "topics", "pattern"),
             one_of_as="topics",
         ),
-        "table": Operation(Kind.TABLE, _TOPIC, (CONSUMED, MATERIALIZED)),
+        "table": Operation(Kind.TABLE, _TOPIC, (CONSUMED, MATERIALIZED, LATE)),
         "globalTable": Operation(Kind.GLOBAL_TABLE, _TOPIC, (CONSUMED, MATERIALIZED)),
         "addStateStore": Operation(None, {"store": Name}, (STORE,)),
         "addGlobalStore": _FILLED_STORE,
@@ -269,7 +276,12 @@ OPERATIONS: dict[Kind, dict[str, Operation]] = {
         "leftJoin": _JOIN,
         "outerJoin": _JOIN_STREAMS,
         "joinPrior": _JOIN_STREAMS,
-        "toTable": Operation(Kind.TABLE, {}, _KEPT),
+        "joinAsOf": _JOIN_AS_OF,
+        "leftJoinAsOf": _JOIN_AS_OF,
+        "deduplicate": Operation(
+            Kind.STREAM, {"by": reference(VALUE_MAPPER) | None, "within_ms": Duration}, (DEDUPLICATION, LATE, NAMED)
+        ),
+        "toTable": Operation(Kind.TABLE, {}, (*_KEPT, LATE)),
         "groupBy": Operation(Kind.GROUPED_STREAM, {"selector": reference(KEY_SELECTOR)}, (GROUPED,)),
         "groupByKey": Operation(Kind.GROUPED_STREAM, {}, (GROUPED,)),
         "foreach": Operation(None, {"action": reference(MAPPER)}, (NAMED,)),
@@ -305,9 +317,9 @@ OPERATIONS: dict[Kind, dict[str, Operation]] = {
         "windowedBy": Operation(
             Kind.WINDOWED_STREAM,
             {"emit_strategy": EmitStrategyName | None},
-            (WINDOWS,),
-            one_of=_KINDS_OF_WINDOWS,
-            gives_with={"gap_ms": Kind.SESSIONS},
+            (STREAM_WINDOWS, LATE),
+            one_of=(*_KINDS_OF_WINDOWS, "records"),
+            gives_with={"gap_ms": Kind.SESSIONS, "records": Kind.COUNT_WINDOWS},
         ),
     },
     Kind.COGROUPED: {
@@ -318,7 +330,7 @@ OPERATIONS: dict[Kind, dict[str, Operation]] = {
         "windowedBy": Operation(
             Kind.COGROUPED_WINDOWS,
             {},
-            (WINDOWS,),
+            (WINDOWS, LATE),
             one_of=_KINDS_OF_WINDOWS,
             gives_with={"gap_ms": Kind.COGROUPED_SESSIONS},
         ),
@@ -327,7 +339,15 @@ OPERATIONS: dict[Kind, dict[str, Operation]] = {
     Kind.COGROUPED_SESSIONS: {
         "aggregate": Operation(Kind.TABLE, {**_INITIALIZER, "merger": reference(MERGER)}, _KEPT_WINDOWS)
     },
-    Kind.WINDOWED_STREAM: {**_OF_WINDOWS, "aggregate": Operation(Kind.TABLE, _AGGREGATE, _KEPT_WINDOWS)},
+    Kind.WINDOWED_STREAM: {
+        **_OF_WINDOWS,
+        "aggregate": Operation(Kind.TABLE, {**_INITIALIZER, "aggregator": reference(WINDOW_AGGREGATOR)}, _KEPT_WINDOWS),
+    },
+    Kind.COUNT_WINDOWS: {
+        "count": Operation(Kind.STREAM, {}, _KEPT),
+        "reduce": Operation(Kind.STREAM, {"reducer": reference(REDUCER)}, _KEPT),
+        "aggregate": Operation(Kind.STREAM, _AGGREGATE, _KEPT),
+    },
     Kind.SESSIONS: {
         **_OF_WINDOWS,
         "aggregate": Operation(Kind.TABLE, {**_AGGREGATE, "merger": reference(MERGER)}, _KEPT_WINDOWS),
@@ -355,6 +375,7 @@ WAY_TO = {
     Kind.GROUPED_TABLE: "group it first, with groupBy",
     Kind.WINDOWED_STREAM: "put it into windows first, with windowedBy",
     Kind.SESSIONS: "put it into sessions first, with windowedBy: {gapMs: ...}",
+    Kind.COUNT_WINDOWS: "put it into windows first, with windowedBy: {records: ...}",
     Kind.COGROUPED: "cogroup it first, with cogroup",
     Kind.COGROUPED_WINDOWS: "put it into windows first, with windowedBy",
     Kind.COGROUPED_SESSIONS: "put it into sessions first, with windowedBy: {gapMs: ...}",

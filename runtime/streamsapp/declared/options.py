@@ -19,7 +19,14 @@ from streamsapp.dsl.async_mapping import OrderName
 from streamsapp.dsl.join_options import Joined, StreamJoined, TableJoined
 from streamsapp.dsl.options import Consumed, Grouped, Materialized, Printed, Produced, Repartitioned
 from streamsapp.dsl.suppressed import BufferConfig, Suppressed
-from streamsapp.dsl.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+from streamsapp.dsl.windows import (
+    CountWindows,
+    JoinWindows,
+    SessionWindows,
+    SlidingWindows,
+    TimeWindows,
+    UnlimitedWindows,
+)
 from streamsapp.errors import TopologyError
 from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.builders import SessionStoreSupplier, Stores, WindowStoreSupplier, with_headers, with_ttl
@@ -161,7 +168,7 @@ def windows_of(
     start_ms: int | None = None,
     grace_ms: int = 0,
 ) -> TimeWindows | SlidingWindows | SessionWindows | UnlimitedWindows:
-    """The windows of an aggregation; one of size, difference, gap and start gives its kind."""
+    """The windows of an aggregation by time; one of size, difference, gap and start gives its kind."""
     if advance_ms is not None and size_ms is None:
         raise TopologyError("advanceMs: only windows of a size (sizeMs) have an advance")
     if difference_ms is not None:
@@ -174,6 +181,20 @@ def windows_of(
         return UnlimitedWindows.of().start_on(start_ms or 0)
     made = TimeWindows.of(size_ms, grace_ms)
     return made if advance_ms is None else made.advance_by(advance_ms)
+
+
+def stream_windows_of(
+    records: int | None = None, advance_records: int | None = None, grace_ms: int = 0, **by_time: int
+) -> TimeWindows | SlidingWindows | SessionWindows | UnlimitedWindows | CountWindows:
+    """The windows of an aggregation of one stream, which may also hold a number of records."""
+    if records is None:
+        if advance_records is not None:
+            raise TopologyError("advanceRecords: only windows of a number of records (records) have it")
+        return windows_of(**by_time, grace_ms=grace_ms)
+    if grace_ms or by_time:
+        raise TopologyError("records: windows of a number of records have no times; leave graceMs and advanceMs out")
+    made = CountWindows.of(records)
+    return made if advance_records is None else made.advance_by(advance_records)
 
 
 def join_windows_of(
@@ -254,6 +275,13 @@ CALLS = PlainOptions(
     },
     renamed={"timeout_ms": "timeout"},
 )
+DEDUPLICATION = PlainOptions(
+    "",
+    dict,
+    {"within_ms": Duration, "grace_ms": Duration, "same_key": bool, "by_serde": reference(SERDE)},
+    renamed={"within_ms": "within", "grace_ms": "grace"},
+)
+AS_OF = PlainOptions("", dict, {"within_ms": Duration}, renamed={"within_ms": "within"})
 CONSUMED = OptionGroup(
     "consumed",
     Consumed,
@@ -301,6 +329,11 @@ WINDOWS = OptionGroup(
     windows_of,
     dict.fromkeys(("size_ms", "advance_ms", "difference_ms", "gap_ms", "start_ms", "grace_ms"), Duration),
 )
+STREAM_WINDOWS = replace(
+    WINDOWS,
+    make=stream_windows_of,
+    fields={**WINDOWS.fields, "records": Positive, "advance_records": Positive},
+)
 SUPPRESSED = OptionGroup(
     "suppressed",
     suppressed_of,
@@ -339,6 +372,8 @@ TABLE_JOINED = OptionGroup(
     TableJoined,
     {"partitioner": reference(PARTITIONER), "other_partitioner": reference(PARTITIONER), "name": Name},
 )
+#: Where records go that come too late: to a topic, or to the steps that continue from a name.
+LATE = PlainOptions("", dict, {"late": Name, "late_as": Annotated[str, Meta(min_length=1)]})
 PRINTED = OptionGroup("printed", Printed, {"label": str, "mapper": reference(MAPPER), "path": str, "name": Name})
 STORE = OptionGroup(
     "store",

@@ -178,6 +178,8 @@ ADDER = Role("a reducer", ("aggregate", "row"), built_in={"sum": functions.add})
 SUBTRACTOR = Role("a reducer", ("aggregate", "row"), built_in={"difference": functions.subtract})
 INITIALIZER = Role("a function without arguments", ())
 AGGREGATOR = Role("an aggregator", ("key", "value", "aggregate"))
+#: Of ``(key, value, aggregate)`` or of ``(key, value, aggregate, window)``.
+WINDOW_AGGREGATOR = Role("an aggregator")
 MERGER = Role("a merger", ("key", "aggregate", "other"))
 #: Of ``(value, row)`` or of ``(key, value, row)``.
 JOINER = Role("a joiner")

@@ -82,7 +82,7 @@ class DeclaredSteps:
 
     def _let_pass(self, item: object) -> None:
         """Notes the name that a step with faults would have given, so that later steps do not miss it."""
-        for name in _texts_under("as", item):
+        for name in (*_texts_under("as", item), *_texts_under("lateAs", item)):
             self._named.setdefault(name, None)
         for store in _texts_under("store", item):
             self._names.assume_store(store)
@@ -161,6 +161,9 @@ class DeclaredSteps:
             wanted = step.operation.others
             if kind is not None and kind not in wanted:
                 self._tell(f"{step.path}.with", f"{other!r} is {kind.value}; {WAY_TO[wanted[0]]}")
+        late = getattr(step.options, "late_as", None)
+        if late is not None:
+            self._name(late, Kind.STREAM, f"{step.path}.lateAs")
         for path, branch in step.branches():
             if branch.result is not None:
                 self._name(branch.result, Kind.STREAM, f"{path}.as")

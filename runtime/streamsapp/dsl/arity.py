@@ -94,6 +94,18 @@ def keys_taken(operation: str, function: Callable[..., Any], keys: tuple[str, ..
     return taken
 
 
+def takes_last(operation: str, function: Callable[..., Any], arguments: tuple[str, ...], last: str) -> bool:
+    """Says whether a function wants ``last`` behind its ``arguments``: it does if these are too few. Raises
+    ``TopologyError`` for a function that cannot be called either way."""
+    try:
+        inspect.signature(function).bind(*arguments, last)
+    except (TypeError, ValueError):
+        require_arity(operation, function, *arguments)
+        return False
+    required = [p for p in inspect.signature(function).parameters.values() if p.kind in _POSITIONAL]
+    return sum(p.default is inspect.Parameter.empty for p in required) > len(arguments)
+
+
 def require(operation: str, argument: object, kind: type, example: str) -> None:
     """Raises ``TopologyError`` for an option of another class; ``None`` stands for an option that was left out."""
     if argument is not None and not isinstance(argument, kind):

@@ -26,6 +26,7 @@ from streamsapp.dsl.global_table import GlobalKTable
 from streamsapp.dsl.graph import LogicalGraph
 from streamsapp.dsl.kstream import KStream
 from streamsapp.dsl.ktable import KTable
+from streamsapp.dsl.late import Late, send_old_versions
 from streamsapp.dsl.nodes import (
     GlobalStoreNode,
     GlobalTableNode,
@@ -84,9 +85,11 @@ class StreamsBuilder(JavaNames):
         topic: str,
         consumed: Consumed[K, V] | Materialized[K, V] | None = None,
         materialized: Materialized[K, V] | None = None,
+        *,
+        late: Late[K, V] | None = None,
     ) -> KTable[K, V]:
         """Reads a topic as a ``KTable``: each record is an update of the row with its key, and a record without a value
-        deletes it."""
+        deletes it. ``late`` says where records go that are older than the history of a versioned table."""
         topic = topic_name("table", topic)
         options, wanted = _table_options(consumed, materialized)
         store = table_store(self._names, f"{topic}-", wanted, None, None)
@@ -94,7 +97,9 @@ class StreamsBuilder(JavaNames):
         table = TableSource(store)
         node = TableSourceNode(source, name, topic, options, table)
         self._graph.add(node)
-        return KTable(Place(self._graph, node, name, options.key_serde, options.value_serde), table)
+        place = Place(self._graph, node, name, options.key_serde, options.value_serde)
+        send_old_versions("table", late, place, table)
+        return KTable(place, table)
 
     def global_table(
         self,

@@ -13,6 +13,7 @@ from streamsapp.dsl.arity import require_arity
 from streamsapp.dsl.fitting import same_keys
 from streamsapp.dsl.grouping import Grouping
 from streamsapp.dsl.ktable import KTable
+from streamsapp.dsl.late import Late, require_late
 from streamsapp.dsl.nodes import ProcessorGraphNode
 from streamsapp.dsl.operators.aggregate import Aggregate
 from streamsapp.dsl.operators.session_aggregate import SessionAggregate
@@ -75,6 +76,7 @@ class Cogroup:
         key_serde: AnySerde | None,
         closes_after_ms: int | None = None,
         waits_for_late_ms: int | None = None,
+        late: Late[Any, Any] | None = None,
     ) -> KTable[Any, Any]:
         """Returns the table that all streams update, each through an operator of its own."""
         if store.emit_at_commit:
@@ -90,14 +92,17 @@ class Cogroup:
         places = [grouping.repartitioned(store) for grouping in self.aggregators]
         graph = places[0].graph
         tables, nodes = [], []
-        for number, (place, aggregator) in enumerate(zip(places, self.aggregators.values(), strict=True)):
+        for number, (place, (grouping, aggregator)) in enumerate(zip(places, self.aggregators.items(), strict=True)):
             table = AggregatedTable(store, make(aggregator), view)
             table.waits_for_late_ms = waits_for_late_ms
+            table.sends_late = late is not None
             node = ProcessorGraphNode(self.names.named(name, _AGGREGATE, f"-cogroup-agg-{number}"), table)
             node.closes_after_ms = closes_after_ms
             graph.add(node, place.node)
             tables.append(table)
             nodes.append(node)
+            if late is not None:
+                late.add_below(grouping.records_of(Place(graph, node, node.name)))
         merged = MergedTable(tables)
         merge = ProcessorGraphNode(self.names.named(name, _MERGE, "-cogroup-merge"), merged)
         graph.add(merge, *nodes)
@@ -124,20 +129,26 @@ class CogroupedKStream(JavaNames, Generic[K, VR]):
         return CogroupedKStream(self._cogroup.with_group(grouping, aggregator))
 
     @overload
-    def windowed_by(self, windows: SessionWindows) -> SessionWindowedCogroupedKStream[K, VR]: ...
+    def windowed_by(
+        self, windows: SessionWindows, *, late: Late[Any, Any] | None = None
+    ) -> SessionWindowedCogroupedKStream[K, VR]: ...
 
     @overload
-    def windowed_by(self, windows: Windows | SlidingWindows) -> TimeWindowedCogroupedKStream[K, VR]: ...
+    def windowed_by(
+        self, windows: Windows | SlidingWindows, *, late: Late[Any, Any] | None = None
+    ) -> TimeWindowedCogroupedKStream[K, VR]: ...
 
     def windowed_by(
-        self, windows: Windows | SlidingWindows | SessionWindows
+        self, windows: Windows | SlidingWindows | SessionWindows, *, late: Late[Any, Any] | None = None
     ) -> TimeWindowedCogroupedKStream[K, VR] | SessionWindowedCogroupedKStream[K, VR]:
-        """Returns the same streams, to be aggregated per key and window. Raises ``TopologyError`` for anything else
-        than a definition of windows."""
+        """Returns the same streams, to be aggregated per key and window. ``late`` says where records go whose windows
+        have closed: those of each stream with its own serdes, and a function is called once for each stream. Raises
+        ``TopologyError`` for anything else than a definition of windows."""
         require_windows(windows)
+        require_late("windowed_by", late)
         if isinstance(windows, SessionWindows):
-            return SessionWindowedCogroupedKStream(self._cogroup, windows)
-        return TimeWindowedCogroupedKStream(self._cogroup, windows)
+            return SessionWindowedCogroupedKStream(self._cogroup, windows, late)
+        return TimeWindowedCogroupedKStream(self._cogroup, windows, late)
 
     def aggregate(
         self,
@@ -158,9 +169,10 @@ class CogroupedKStream(JavaNames, Generic[K, VR]):
 class TimeWindowedCogroupedKStream(JavaNames, Generic[K, VR]):
     """Grouped streams that are aggregated into one table per key and time window."""
 
-    def __init__(self, cogroup: Cogroup, windows: Windows | SlidingWindows) -> None:
+    def __init__(self, cogroup: Cogroup, windows: Windows | SlidingWindows, late: Late[Any, Any] | None = None) -> None:
         self._cogroup = cogroup
         self._windows = windows
+        self._late = late
 
     def aggregate(
         self,
@@ -180,15 +192,16 @@ class TimeWindowedCogroupedKStream(JavaNames, Generic[K, VR]):
             return time_aggregate(windows, emit, Aggregation(initializer, aggregator))
 
         key_serde = time_key_serde(store, windows)
-        return cogroup.table(name, store, make, WindowedView, key_serde, windows.grace_ms, waits_for_late(windows))
+        return cogroup.table(name, store, make, WindowedView, key_serde, windows.grace_ms, waits_for_late(windows), self._late)
 
 
 class SessionWindowedCogroupedKStream(JavaNames, Generic[K, VR]):
     """Grouped streams that are aggregated into one table per key and session."""
 
-    def __init__(self, cogroup: Cogroup, windows: SessionWindows) -> None:
+    def __init__(self, cogroup: Cogroup, windows: SessionWindows, late: Late[Any, Any] | None = None) -> None:
         self._cogroup = cogroup
         self._windows = windows
+        self._late = late
 
     def aggregate(
         self,
@@ -211,7 +224,7 @@ class SessionWindowedCogroupedKStream(JavaNames, Generic[K, VR]):
             return partial(SessionAggregate, windows, emit, Aggregation(initializer, aggregator, merger))
 
         open_ms = windows.gap_ms + windows.grace_ms
-        return cogroup.table(name, store, make, SessionView, session_key_serde(store), open_ms, open_ms)
+        return cogroup.table(name, store, make, SessionView, session_key_serde(store), open_ms, open_ms, self._late)
 
 
 def cogrouped(grouping: Grouping, aggregator: _Aggregator) -> CogroupedKStream[Any, Any]:

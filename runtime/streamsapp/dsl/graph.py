@@ -35,6 +35,8 @@ class GraphNode(ABC):
     passes_on = False
     #: Says whether it is a table that takes in what comes.
     takes_in = False
+    #: Says whether its parent sends it only the records that it leaves out.
+    aside = False
 
     def __init__(self, name: str) -> None:
         #: The name under which children find what this node wrote.
@@ -148,8 +150,10 @@ def _sources_of(node: GraphNode) -> tuple[str, ...]:
 
 
 def find_downstream(start: GraphNode, matches: Callable[[GraphNode], bool]) -> GraphNode | None:
-    """Returns the first match below ``start``."""
+    """Returns the first match below ``start``, where records go on."""
     for child in start.children:
+        if child.aside:
+            continue
         found = child if matches(child) else find_downstream(child, matches)
         if found is not None:
             return found
@@ -168,6 +172,7 @@ def _all_taken_in(node: GraphNode, *, repartitioned: bool) -> bool:
         if child.takes_in
         else child.passes_on and _all_taken_in(child, repartitioned=repartitioned or bool(child.sources))
         for child in node.children
+        if not child.aside
     )
 
 

@@ -5,6 +5,7 @@ Shared by ``KGroupedStream`` and its windowed forms; used on the thread that bui
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from streamsapp.dsl.fitting import fit_place
@@ -59,6 +60,10 @@ class Grouping:
         node = AggregationNode(name, table, closes_after_ms)
         place = place.then(node, key_serde, store.value_serde, key_changed=False)
         return KTable(place, table)
+
+    def records_of(self, place: Place) -> Place:
+        """Returns the place of an aggregation with the serdes of the records that come to it."""
+        return replace(place, key_serde=self.key_serde, value_serde=self.value_serde, key_changed=False)
 
     def repartitioned(self, store: TableStore, merge: Merge | None = None) -> Place:
         """Returns a place in which every record is in the partition of its key. The topic that this takes is named

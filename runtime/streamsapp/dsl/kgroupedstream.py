@@ -12,8 +12,10 @@ from typing import Any, Generic, TypeVar, overload
 
 from streamsapp.dsl.arity import require_arity
 from streamsapp.dsl.cogrouped import CogroupedKStream, cogrouped
+from streamsapp.dsl.count_windowed import CountWindowedKStream
 from streamsapp.dsl.grouping import Grouping
 from streamsapp.dsl.ktable import KTable
+from streamsapp.dsl.late import Late, require_late
 from streamsapp.dsl.operators.aggregate import Aggregate, Count, Reduce
 from streamsapp.dsl.operators.combine import Merge
 from streamsapp.dsl.options import Grouped, Materialized, Named, table_options
@@ -22,7 +24,7 @@ from streamsapp.dsl.session_windowed import SessionWindowedKStream
 from streamsapp.dsl.table_store import TableStore, table_store
 from streamsapp.dsl.table_supplier import AggregatedTable, MakeStored
 from streamsapp.dsl.time_windowed import TimeWindowedKStream
-from streamsapp.dsl.windows import SessionWindows, SlidingWindows, Windows, require_windows
+from streamsapp.dsl.windows import CountWindows, SessionWindows, SlidingWindows, Windows, require_windows
 from streamsapp.errors import TopologyError
 from streamsapp.java_names.lookup import JavaNames
 from streamsapp.serdes.serdes import Serdes
@@ -109,20 +111,32 @@ class KGroupedStream(JavaNames, Generic[K, V]):
         return cogrouped(self.grouping, aggregator)
 
     @overload
-    def windowed_by(self, windows: SessionWindows) -> SessionWindowedKStream[K, V]: ...
+    def windowed_by(self, windows: CountWindows) -> CountWindowedKStream[K, V]: ...
 
     @overload
-    def windowed_by(self, windows: Windows | SlidingWindows) -> TimeWindowedKStream[K, V]: ...
+    def windowed_by(
+        self, windows: SessionWindows, *, late: Late[K, V] | None = None
+    ) -> SessionWindowedKStream[K, V]: ...
+
+    @overload
+    def windowed_by(
+        self, windows: Windows | SlidingWindows, *, late: Late[K, V] | None = None
+    ) -> TimeWindowedKStream[K, V]: ...
 
     def windowed_by(
-        self, windows: Windows | SlidingWindows | SessionWindows
-    ) -> TimeWindowedKStream[K, V] | SessionWindowedKStream[K, V]:
-        """Returns the same records, to be aggregated per key and window. Raises ``TopologyError`` for anything else
-        than a definition of windows."""
+        self, windows: Windows | SlidingWindows | SessionWindows | CountWindows, *, late: Late[K, V] | None = None
+    ) -> TimeWindowedKStream[K, V] | SessionWindowedKStream[K, V] | CountWindowedKStream[K, V]:
+        """Returns the same records, to be aggregated per key and window. ``late`` says where records go whose windows
+        have closed. Raises ``TopologyError`` for anything else than a definition of windows."""
+        require_late("windowed_by", late)
+        if isinstance(windows, CountWindows):
+            if late is not None:
+                raise TopologyError("windowed_by: no record comes too late for CountWindows; leave late out")
+            return CountWindowedKStream(self.grouping, windows)
         require_windows(windows)
         if isinstance(windows, SessionWindows):
-            return SessionWindowedKStream(self.grouping, windows)
-        return TimeWindowedKStream(self.grouping, windows)
+            return SessionWindowedKStream(self.grouping, windows, late=late)
+        return TimeWindowedKStream(self.grouping, windows, late=late)
 
     def _aggregated(self, name: str, store: TableStore, make: MakeStored, merge: Merge | None = None) -> KTable[K, Any]:
         return self.grouping.table(name, store, AggregatedTable(store, make), store.key_serde, merge)

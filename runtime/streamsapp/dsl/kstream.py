@@ -7,20 +7,20 @@ they must be given two arguments.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from streamsapp.dsl.arity import require, require_arguments, require_arity, takes_key
-from streamsapp.dsl.async_mapping import AsyncMapping, OrderName
 from streamsapp.dsl.branched import BranchedKStream
 from streamsapp.dsl.fitting import fit_place
 from streamsapp.dsl.global_table import GlobalKTable
 from streamsapp.dsl.join_options import Joined, StreamJoined
 from streamsapp.dsl.join_side import JoinSide
 from streamsapp.dsl.kgroupedstream import KGroupedStream
+from streamsapp.dsl.kstream_additions import KStreamAdditions
 from streamsapp.dsl.ktable import KTable
+from streamsapp.dsl.late import Late, send_old_versions
 from streamsapp.dsl.names import repartition_names
 from streamsapp.dsl.nodes import (
     KeyChangingNode,
@@ -62,9 +62,7 @@ from streamsapp.dsl.table_store import table_store
 from streamsapp.dsl.table_supplier import TableSource
 from streamsapp.dsl.windows import JoinWindows
 from streamsapp.errors import TopologyError
-from streamsapp.java_names.lookup import JavaNames
-from streamsapp.processor.api import Duration, Processor, TopicNameExtractor
-from streamsapp.serdes.api import Serde
+from streamsapp.processor.api import Processor, TopicNameExtractor
 from streamsapp.topology.name_rules import topic_name
 
 K = TypeVar("K")
@@ -77,7 +75,7 @@ VO = TypeVar("VO")
 _WINDOWED_JOIN = "(other, joiner, JoinWindows.of(timedelta(minutes=5)))"
 
 
-class KStream(JavaNames, Generic[K, V]):
+class KStream(KStreamAdditions[K, V]):
     """A stream of records that are independent of each other.
 
     Every operator returns a new stream and leaves this one as it is. All of them raise ``TopologyError`` for a function
@@ -88,6 +86,9 @@ class KStream(JavaNames, Generic[K, V]):
         self._place = place
         self._names = place.graph.names
         self._side = JoinSide(place)
+
+    def _at(self, place: Place) -> KStream[Any, Any]:
+        return KStream(place)
 
     # ---- records in, records out -------------------------------------------------------------------------------
 
@@ -128,37 +129,6 @@ class KStream(JavaNames, Generic[K, V]):
         with_key = takes_key("flat_map_values", mapper)
         name = self._names.named(name_of(named), "KSTREAM-FLATMAPVALUES-")
         return self._then_changed_value(ValueMappingNode(name, lambda: FlatMapValues(mapper, with_key)))
-
-    def map_async(
-        self,
-        function: Callable[..., Awaitable[VR]],
-        concurrency: int = 100,
-        order: OrderName = "key",
-        timeout: Duration = 30_000,
-        retries: int = 0,
-        *,
-        using: Callable[[], AbstractAsyncContextManager[Any]] | None = None,
-        key_serde: Serde[K] | None = None,
-        value_serde: Serde[V] | None = None,
-        result_serde: Serde[VR] | None = None,
-        named: Named | str | None = None,
-    ) -> KStream[K, VR]:
-        """Gives each record the value that the coroutine function ``function(value)``, or ``function(key, value)``,
-        returns. The key stays, and so do timestamp and headers.
-
-        A task makes at most ``concurrency`` calls at the same time, each on the event loop of the instance. A call that
-        takes longer than ``timeout`` (a ``timedelta`` or milliseconds), or raises, is made again up to ``retries``
-        times; the pauses between grow from 0.1 to 10 s. Then the processing exception handler decides. Results go on in
-        the order of the records of a ``"key"`` or of the ``"partition"``, or with ``"none"`` as they come.
-
-        ``using`` makes an async context manager, such as ``aiohttp.ClientSession``: it is entered before the first call
-        of an instance, its value is the function's first argument, and it is left with the last task. Records that wait
-        are kept in a store with the serdes: after a crash only calls without a committed answer are made again.
-        """
-        options = AsyncMapping(
-            function, concurrency, order, timeout, retries, using, key_serde, value_serde, result_serde
-        )
-        return KStream(options.place(self._place, name_of(named)))
 
     def select_key(self, selector: Callable[[K, V], KR], named: Named | str | None = None) -> KStream[KR, V]:
         """Gives each record the key that ``selector(key, value)`` returns. Grouping or joining the result by key needs
@@ -276,9 +246,10 @@ class KStream(JavaNames, Generic[K, V]):
         *options: Named | str | Materialized[K, V],
         named: Named | str | None = None,
         materialized: Materialized[K, V] | None = None,
+        late: Late[K, V] | None = None,
     ) -> KTable[K, V]:
         """Reads the stream as updates of a table: the last value of each key is its row, a record without a value
-        deletes it (KIP-523)."""
+        deletes it (KIP-523). ``late`` says where records go that are older than the history of a versioned table."""
         wanted_name, materialized = table_options("to_table", options, named, materialized)
         place = self._place
         name = self._names.named(wanted_name, "KSTREAM-TOTABLE-")
@@ -289,6 +260,7 @@ class KStream(JavaNames, Generic[K, V]):
             place = place.then(node, store.key_serde, store.value_serde, key_changed=False)
         table = TableSource(store)
         place = place.then(TableNode(name, table), store.key_serde, store.value_serde, key_changed=False)
+        send_old_versions("to_table", late, place, table)
         return KTable(place, table)
 
     # ---- joins -------------------------------------------------------------------------------------------------
@@ -300,6 +272,8 @@ class KStream(JavaNames, Generic[K, V]):
         joiner: Callable[..., VR],
         windows: JoinWindows,
         stream_joined: StreamJoined[K, V, VO] | None = None,
+        *,
+        late: Late[Any, Any] | None = None,
     ) -> KStream[K, VR]: ...
 
     @overload
@@ -339,6 +313,8 @@ class KStream(JavaNames, Generic[K, V]):
         joiner: Callable[..., VR],
         windows: JoinWindows,
         stream_joined: StreamJoined[K, V, VO] | None = None,
+        *,
+        late: Late[Any, Any] | None = None,
     ) -> KStream[K, VR]: ...
 
     @overload
@@ -369,13 +345,15 @@ class KStream(JavaNames, Generic[K, V]):
         joiner: Callable[..., VR],
         windows: JoinWindows,
         stream_joined: StreamJoined[K, V, VO] | None = None,
+        *,
+        late: Late[Any, Any] | None = None,
     ) -> KStream[K, VR]:
         """Joins two streams as :meth:`left_join` does; records of either stream that find no other have a result.
         Raises ``TopologyError`` for anything else than another stream."""
         if not isinstance(other, KStream):
             raise TopologyError(f"outer_join: a stream is joined with a KStream, not {type(other).__name__}")
         kind = JOIN_KINDS["outer_join"]
-        return KStream(join_streams(kind, self._side, other._side, joiner, windows, stream_joined))
+        return KStream(join_streams(kind, self._side, other._side, joiner, windows, stream_joined, late=late))
 
     def join_prior(
         self,
@@ -383,6 +361,8 @@ class KStream(JavaNames, Generic[K, V]):
         joiner: Callable[..., VR],
         windows: JoinWindows,
         stream_joined: StreamJoined[K, V, VO] | None = None,
+        *,
+        late: Late[Any, Any] | None = None,
     ) -> KStream[K, VR]:
         """Joins each record of either stream with records of the other one that are older (KIP-28, ``joinPrior``).
 
@@ -392,7 +372,7 @@ class KStream(JavaNames, Generic[K, V]):
         if not isinstance(other, KStream):
             raise TopologyError(f"join_prior: a stream is joined with a KStream, not {type(other).__name__}")
         kind = JOIN_KINDS["join_prior"]
-        return KStream(join_streams(kind, self._side, other._side, joiner, windows, stream_joined))
+        return KStream(join_streams(kind, self._side, other._side, joiner, windows, stream_joined, late=late))
 
     # ---- groups ------------------------------------------------------------------------------------------------
 

@@ -112,6 +112,16 @@ class AggregationNode(TableNode):
         super().write(topology)
 
 
+class SideOutputNode(GraphNode):
+    """Takes the records that its parent leaves out."""
+
+    aside = True
+
+    def write(self, topology: Topology) -> None:
+        (parent,) = self.parent_names
+        topology.add_side_output(self.name, PassThrough, parent)
+
+
 class SinkGraphNode(GraphNode):
     """Writes a topic."""
 

@@ -32,15 +32,15 @@ class SessionWindowedKStream(WindowedKStream[K, V, SessionWindows]):
     whose end is the time of the session's last record.
 
     A record that brings sessions together deletes their results and sends that of the one session that comes of them. A
-    record whose session has closed (stream time has passed its end, the gap and the grace) is dropped and
-    counted in ``dropped-records``.
+    record whose session has closed (stream time has passed its end, the gap and the grace) is dropped, counted in
+    ``dropped-records``, and sent where :class:`~streamsapp.Late` says.
     """
 
     _view = SessionView
 
     def emit_strategy(self, emit: EmitStrategy) -> SessionWindowedKStream[K, V]:
         """Returns the same grouped stream, which sends its results when ``emit`` says (KIP-825)."""
-        return SessionWindowedKStream(self._grouping, self._windows, emit)
+        return SessionWindowedKStream(self._grouping, self._windows, emit, self._late)
 
     def aggregate(
         self,

@@ -16,6 +16,7 @@ from streamsapp.dsl.graph import GraphNode
 from streamsapp.dsl.join_nodes import StreamJoinNode
 from streamsapp.dsl.join_options import StreamJoined
 from streamsapp.dsl.join_side import JoinSide
+from streamsapp.dsl.late import Late, require_late
 from streamsapp.dsl.nodes import ProcessorGraphNode, RepartitionNode
 from streamsapp.dsl.operators.stream_join import (
     InnerJoinSide,
@@ -88,9 +89,12 @@ def join_streams(
     joiner: Callable[..., Any],
     windows: JoinWindows,
     stream_joined: StreamJoined[Any, Any, Any] | None = None,
+    *,
+    late: Late[Any, Any] | None = None,
 ) -> Place:
     """Returns the place behind a join of two streams."""
     operation = kind.operation
+    require_late(operation, late)
     if not isinstance(windows, JoinWindows):
         raise TopologyError(f"{operation} of two streams needs JoinWindows, not {windows!r}; use JoinWindows.of(...)")
     require(operation, stream_joined, StreamJoined, "StreamJoined(key_serde, value_serde, other_value_serde)")
@@ -102,7 +106,7 @@ def join_streams(
     this = left.repartitioned(options.name and f"{options.name}-left", options.key_serde, options.value_serde)
     other = right.repartitioned(options.name and f"{options.name}-right", options.key_serde, options.other_value_serde)
     same_keys(operation, this.key_serde, other.key_serde)
-    return _Build(kind, this, other, _keyed(operation, joiner), windows, options).place()
+    return _Build(kind, this, other, _keyed(operation, joiner), windows, options).place(late)
 
 
 class _Build:
@@ -127,7 +131,7 @@ class _Build:
         self._left_serde: AnySerde | None = options.value_serde or left.value_serde
         self._right_serde: AnySerde | None = options.other_value_serde or right.value_serde
 
-    def place(self) -> Place:
+    def place(self, late: Late[Any, Any] | None) -> Place:
         """Adds the nodes, and returns the place behind them. Names are given out in Kafka Streams' order."""
         kind, name, names = self._kind, self._options.name, self._left.graph.names
         this_suffix = "-outer-this-join" if kind.right else "-this-join"
@@ -144,8 +148,8 @@ class _Build:
         outer_store = self._outer_store(this_generated) if kind.left else None
 
         windowed = (
-            self._keep(self._left, this_windowed, this_store),
-            self._keep(self._right, other_windowed, other_store),
+            self._keep(self._left, this_windowed, this_store, late),
+            self._keep(self._right, other_windowed, other_store, late),
         )
         sides = (
             (name + this_suffix if name else this_generated, self._side(True, other_store, outer_store)),
@@ -159,12 +163,16 @@ class _Build:
         self._left.graph.copartition(node)
         return Place(self._left.graph, node, merge, self._key_serde)
 
-    def _keep(self, place: Place, name: str, store: StoreBuilder) -> ProcessorGraphNode:
+    def _keep(self, place: Place, name: str, store: StoreBuilder, late: Late[Any, Any] | None) -> ProcessorGraphNode:
         def keep() -> KeepForJoin:
-            return KeepForJoin(store.name, _topic_serde(node, store))
+            return KeepForJoin(store.name, _topic_serde(node, store), late is not None)
 
         node = ProcessorGraphNode(name, _WithStores(keep, (store,)))
         place.graph.add(node, place.node)
+        if late is not None:
+            late.add_below(
+                replace(place, node=node, name=name, key_serde=self._key_serde, value_serde=store.value_serde)
+            )
         return node
 
     def _side(self, is_left: bool, other: StoreBuilder, outer: StoreBuilder | None) -> _WithStores:

@@ -28,10 +28,10 @@ from streamsapp.state.kinds.grace_buffer import GraceType
 JoinType: TypeAlias = Literal["join", "left_join"]
 
 
-class _JoinNode(ProcessorGraphNode):
+class TableJoinNode(ProcessorGraphNode):
     """Joins a stream with a table; the table is no parent of the node."""
 
-    def __init__(self, name: str, joining: _Joining, stores: tuple[str, ...]) -> None:
+    def __init__(self, name: str, joining: Joining, stores: tuple[str, ...]) -> None:
         super().__init__(name, joining, stores)
         self.takes_null_keys = joining.left
         # A join with a global table leaves a changed key as it is: the stream is repartitioned below it, or not at all.
@@ -39,7 +39,7 @@ class _JoinNode(ProcessorGraphNode):
 
 
 @dataclass(frozen=True)
-class _Joining:
+class Joining:
     """Makes the operators of a join, and brings the buffer of one that has a grace."""
 
     view: Callable[[], TableView]
@@ -49,15 +49,19 @@ class _Joining:
     left: bool
     selector: Callable[[Any, Any], Any] | None = None
     buffer: StoreBuilder | None = None
-    waits_for_late_ms: int | None = None
+    after_grace: type[JoinAfterGrace] = JoinAfterGrace
 
     def __call__(self) -> Operator:
         if self.buffer is None:
             return JoinWithTable(self.view(), self.selector, self.joiner, self.keys, self.left)
-        assert isinstance(self.buffer.type, GraceType)
-        return JoinAfterGrace(
-            self.view(), self.joiner, self.keys, self.left, self.buffer.name, self.buffer.type.grace_ms
-        )
+        grace_ms = self.waits_for_late_ms
+        assert grace_ms is not None
+        return self.after_grace(self.view(), self.joiner, self.keys, self.left, self.buffer.name, grace_ms)
+
+    @property
+    def waits_for_late_ms(self) -> int | None:
+        """The grace, in milliseconds, if there is one."""
+        return self.buffer.type.grace_ms if self.buffer is not None and isinstance(self.buffer.type, GraceType) else None
 
     def stores(self) -> tuple[StoreBuilder, ...]:
         return () if self.buffer is None else (self.buffer,)
@@ -81,15 +85,12 @@ def join_with_table(
     same_keys(join, place.key_serde, table_place.key_serde)
     names = place.graph.names
     name = names.named(options.name, "KSTREAM-LEFTJOIN-" if join == "left_join" else "KSTREAM-JOIN-")
-    grace_ms = buffer = None
+    buffer = None
     if options.grace is not None:
-        serdes = options.key_serde or place.key_serde, options.value_serde or place.value_serde
-        store_name = names.resource(f"{name}-Buffer", given=options.name is not None)
-        kind = _grace(join, options.grace, table)
-        grace_ms, buffer = kind.grace_ms, StoreBuilder(store_name, kind, Engine.ROCKSDB, *serdes)
+        buffer = grace_buffer(place, name, options, _grace(join, options.grace, table))
     keys = keys_taken(join, joiner, ("key",), "value", "row")
-    joining = _Joining(table.view, joiner, keys, join == "left_join", None, buffer, grace_ms)
-    node = _JoinNode(name, joining, table.view().store_names)
+    joining = Joining(table.view, joiner, keys, join == "left_join", buffer=buffer)
+    node = TableJoinNode(name, joining, table.view().store_names)
     place.graph.copartition(node, table_place.node)
     return place.then(node, options.key_serde or place.key_serde, None, key_changed=False)
 
@@ -108,9 +109,16 @@ def join_with_global_table(
     place = side.place
     name = place.graph.names.named(name_of(named), "KSTREAM-LEFTJOIN-")
     keys = keys_taken(join, joiner, ("key", "row_key"), "value", "row")
-    joining = _Joining(lambda: StoredView(store_name), joiner, keys, join == "left_join", key_selector)
-    node = _JoinNode(name, joining, ())
+    joining = Joining(lambda: StoredView(store_name), joiner, keys, join == "left_join", key_selector)
+    node = TableJoinNode(name, joining, ())
     return place.then(node, place.key_serde, None, key_changed=place.key_changed)
+
+
+def grace_buffer(place: Place, name: str, options: Joined[Any, Any, Any], kind: GraceType) -> StoreBuilder:
+    """Returns the store of records that wait in front of a join."""
+    store_name = place.graph.names.resource(f"{name}-Buffer", given=options.name is not None)
+    serdes = options.key_serde or place.key_serde, options.value_serde or place.value_serde
+    return StoreBuilder(store_name, kind, Engine.ROCKSDB, *serdes)
 
 
 def _grace(join: JoinType, grace: Duration, table: TableSupplier) -> GraceType:

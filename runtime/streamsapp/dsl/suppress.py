@@ -90,4 +90,5 @@ def closes_after(node: GraphNode, below: str = "") -> int:
             f"suppress: nothing above it has windows that close, in {chain}; put it below windowed_by(...) and an "
             "aggregation, or use Suppressed.until_time_limit(...)"
         )
-    return max(closes_after(parent, chain) for parent in node.parents)
+    above = [each for parent in node.parents for each in parent.parents] if node.aside else node.parents
+    return max(closes_after(parent, chain) for parent in above)

@@ -38,6 +38,8 @@ class TableSupplier(ABC):
     send_old_values = False
     #: Drops records that are later than this, in milliseconds of stream time; ``None``: none is too late.
     waits_for_late_ms: int | None = None
+    #: Says whether records that come too late go aside.
+    sends_late = False
 
     @abstractmethod
     def __call__(self) -> Operator:
@@ -97,7 +99,9 @@ class TableSource(TableSupplier):
     def __call__(self) -> Operator:
         if not self._stored:
             return UnstoredTableSource()
-        return StoredTableSource(self._store.name, self._store.emit_at_commit, self.send_old_values)
+        made = StoredTableSource(self._store.name, self._store.emit_at_commit, self.send_old_values)
+        made.sends_late = self.sends_late
+        return made
 
     def stores(self) -> tuple[StoreBuilder, ...]:
         return (self._store.builder,) if self._stored else ()
@@ -143,6 +147,7 @@ class AggregatedTable(TableSupplier):
         if isinstance(made, StoredTableOperator):
             made.sends_true_old = self._sends_true_old
             made.combines = self.feeds_tables_only and self._store.emit is None
+            made.sends_late = self.sends_late
         return made
 
     def stores(self) -> tuple[StoreBuilder, ...]:

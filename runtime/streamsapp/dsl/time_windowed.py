@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from streamsapp.dsl.arity import require_arity
+from streamsapp.dsl.arity import require_arity, takes_last
 from streamsapp.dsl.ktable import KTable
 from streamsapp.dsl.operators.sliding_aggregate import SlidingAggregate
 from streamsapp.dsl.operators.table_views import WindowedView
@@ -35,7 +35,7 @@ class TimeWindowedKStream(WindowedKStream[K, V, Windows | SlidingWindows]):
     :class:`~streamsapp.serdes.windowed.Windowed` keys.
 
     A record that comes after its window has closed (stream time has passed the window's end and grace) is dropped for
-    that window and counted in ``dropped-records``.
+    that window, counted in ``dropped-records``, and sent where :class:`~streamsapp.Late` says.
     """
 
     _view = WindowedView
@@ -47,25 +47,28 @@ class TimeWindowedKStream(WindowedKStream[K, V, Windows | SlidingWindows]):
         """
         if emit is EmitStrategy.WINDOW_CLOSE and isinstance(self._windows, UnlimitedWindows):
             raise TopologyError("emit_strategy: unlimited windows never close; use EmitStrategy.on_window_update()")
-        return TimeWindowedKStream(self._grouping, self._windows, emit)
+        return TimeWindowedKStream(self._grouping, self._windows, emit, self._late)
 
     def aggregate(
         self,
         initializer: Callable[[], VR],
-        aggregator: Callable[[K, V, VR], VR | None],
+        aggregator: Callable[[K, V, VR], VR | None] | Callable[[K, V, VR, Windowed[K]], VR | None],
         *options: Named | str | Materialized[K, VR],
         named: Named | str | None = None,
         materialized: Materialized[K, VR] | None = None,
     ) -> KTable[Windowed[K], VR]:
-        """Folds the values of each key and window with ``aggregator(key, value, aggregate)``.
+        """Folds the values of each key and window with ``aggregator(key, value, aggregate)``, or with
+        ``aggregator(key, value, aggregate, window)`` if it must be given four arguments; ``window`` is the
+        :class:`~streamsapp.serdes.windowed.Windowed` key of the result, with start and end.
 
         The first value of a window is folded into what ``initializer()`` returns. An aggregator that returns ``None``
         deletes the aggregate. Raises ``TopologyError`` for a function with other arguments.
         """
         require_arity("aggregate's initializer", initializer)
-        require_arity("aggregate", aggregator, "key", "value", "aggregate")
         name, materialized = table_options("aggregate", options, named, materialized)
-        return self._table(AGGREGATE, name, materialized, Aggregation(initializer, aggregator), None)
+        takes_window = takes_last("aggregate", aggregator, ("key", "value", "aggregate"), "window")
+        aggregation = Aggregation(initializer, aggregator, takes_window=takes_window)
+        return self._table(AGGREGATE, name, materialized, aggregation, None)
 
     @property
     def _numbers_unnamed_counts(self) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from streamsapp.dsl.arity import require_arity
 from streamsapp.dsl.grouping import Grouping
 from streamsapp.dsl.ktable import KTable
+from streamsapp.dsl.late import Late
 from streamsapp.dsl.operators.table_views import SessionView, WindowedView
 from streamsapp.dsl.operators.windowed import COUNTING, Aggregation
 from streamsapp.dsl.options import Materialized, Named, table_options
@@ -30,7 +31,7 @@ V = TypeVar("V")
 W = TypeVar("W")
 
 AGGREGATE = "KSTREAM-AGGREGATE-"
-_REDUCE = "KSTREAM-REDUCE-"
+REDUCE = "KSTREAM-REDUCE-"
 
 
 class WindowedKStream(JavaNames, ABC, Generic[K, V, W]):
@@ -38,11 +39,18 @@ class WindowedKStream(JavaNames, ABC, Generic[K, V, W]):
 
     _view: ClassVar[type[WindowedView | SessionView]]
 
-    def __init__(self, grouping: Grouping, windows: W, emit: EmitStrategy = EmitStrategy.WINDOW_UPDATE) -> None:
+    def __init__(
+        self,
+        grouping: Grouping,
+        windows: W,
+        emit: EmitStrategy = EmitStrategy.WINDOW_UPDATE,
+        late: Late[K, V] | None = None,
+    ) -> None:
         self._grouping = grouping
         self._names = grouping.names
         self._windows = windows
         self._emit = emit
+        self._late = late
 
     def count(
         self,
@@ -73,9 +81,7 @@ class WindowedKStream(JavaNames, ABC, Generic[K, V, W]):
         """
         require_arity("reduce", reducer, "aggregate", "value")
         name, materialized = table_options("reduce", options, named, materialized)
-        fold = partial(_reduced, reducer)
-        aggregation = Aggregation(lambda: None, fold, partial(_merged, fold))
-        return self._table(_REDUCE, name, materialized, aggregation, self._grouping.value_serde)
+        return self._table(REDUCE, name, materialized, reducing(reducer), self._grouping.value_serde)
 
     def _table(
         self,
@@ -95,7 +101,11 @@ class WindowedKStream(JavaNames, ABC, Generic[K, V, W]):
         node = self._names.named(name, prefix)
         table = AggregatedTable(store, self._operator(aggregation), self._view)
         table.waits_for_late_ms = self._waits_for_late()
-        return self._grouping.table(node, store, table, self._result_serde(store), closes_after_ms=self._closes_after())
+        table.sends_late = self._late is not None
+        made = self._grouping.table(node, store, table, self._result_serde(store), closes_after_ms=self._closes_after())
+        if self._late is not None:
+            self._late.add_below(self._grouping.records_of(made._place))
+        return made
 
     @property
     def _numbers_unnamed_counts(self) -> bool:
@@ -123,6 +133,12 @@ class WindowedKStream(JavaNames, ABC, Generic[K, V, W]):
     @abstractmethod
     def _closes_after(self) -> int:
         """The time in milliseconds that a result waits for after its window ended."""
+
+
+def reducing(reducer: Callable[[Any, Any], Any]) -> Aggregation:
+    """Returns the aggregation that a reducer stands for."""
+    fold = partial(_reduced, reducer)
+    return Aggregation(lambda: None, fold, partial(_merged, fold))
 
 
 def _reduced(reducer: Callable[[Any, Any], Any], key: Any, value: Any, aggregate: Any) -> Any:

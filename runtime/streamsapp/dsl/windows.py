@@ -232,6 +232,34 @@ class JoinWindows:
         return self.before_ms + self.after_ms
 
 
+@dataclass(frozen=True)
+class CountWindows:
+    """Windows that hold ``size`` records of a key each, in the order in which they come. A window begins every
+    ``advance`` records: they tumble, or hop if they overlap. Kafka Streams does not have these."""
+
+    size: int
+    advance: int
+
+    @classmethod
+    def of(cls, size: int) -> CountWindows:
+        """Returns tumbling windows: each begins where the one before it is full. Raises ``TopologyError`` for a size
+        below 1."""
+        return cls(_records("size", size), size)
+
+    def advance_by(self, advance: int) -> CountWindows:
+        """Returns hopping windows: a window begins every ``advance`` records. Raises ``TopologyError`` for an advance
+        below 1 or above the size."""
+        if _records("advance", advance) > self.size:
+            raise TopologyError(f"CountWindows: advance={advance} is more than size={self.size}; records fall between")
+        return replace(self, advance=advance)
+
+
+def _records(field: str, number: object) -> int:
+    if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number < 1 << 31:
+        raise TopologyError(f"CountWindows: {field}={number!r}; it is a number of records, at least 1")
+    return number
+
+
 class EmitStrategy(Enum, metaclass=JavaNamedEnum):
     """Says when a windowed aggregation sends its results downstream (KIP-825)."""
 
@@ -259,5 +287,5 @@ def require_windows(windows: object) -> None:
         return
     raise TopologyError(
         f"windowed_by: {windows!r} is not a window definition; use TimeWindows.of(...), SlidingWindows.of(...), "
-        "SessionWindows.of(...), UnlimitedWindows.of() or a subclass of Windows"
+        "SessionWindows.of(...), UnlimitedWindows.of() or a subclass of Windows; CountWindows are for streams alone"
     )

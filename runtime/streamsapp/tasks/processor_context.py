@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping
 from copy import copy
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -55,6 +56,18 @@ def fan_out(pushes: list[Push]) -> Push:
     return push_all
 
 
+@dataclass(frozen=True)
+class Children:
+    """The push functions of the nodes below a node, and the names of those that are reached by their names alone."""
+
+    by_name: Mapping[str, Push]
+    aside: frozenset[str] = frozenset()
+
+    def together(self) -> Push:
+        """Pushes to all that are not aside."""
+        return fan_out([push for name, push in self.by_name.items() if name not in self.aside])
+
+
 class NodeBinding:
     """The surroundings of one node: the :class:`~streamsapp.processor.operator.NodeContext` of operators and the
     :class:`~streamsapp.processor.api.ProcessorContext` of user processors."""
@@ -63,7 +76,7 @@ class NodeBinding:
         self,
         name: str,
         task: TaskContext,
-        children: Mapping[str, Push],
+        children: Children,
         stores: Mapping[str, Any],
         failures: FailureHandling,
         default_serdes: DefaultSerdes,
@@ -73,7 +86,7 @@ class NodeBinding:
         self.node_name = name
         #: True if this node or one below asks for the record in process.
         self.record_is_read = record_is_read
-        self.forward = fan_out(list(children.values()))
+        self.forward = children.together()
         self.task = task
         self.default_serdes = default_serdes
         #: The functions by which foreign-key joins go on from an answer that came too late: those of the wiring.
@@ -83,10 +96,10 @@ class NodeBinding:
         self._failures = failures
         self._user_context: UserContext | None = None
 
-    def over(self, children: Mapping[str, Push], late_answers: dict[str, LateAnswer] | None) -> NodeBinding:
+    def over(self, children: Children, late_answers: dict[str, LateAnswer] | None) -> NodeBinding:
         """The same node in another wiring, over the children that it has there."""
         other = copy(self)
-        other.forward, other._children, other.late_answers = fan_out(list(children.values())), children, late_answers
+        other.forward, other._children, other.late_answers = children.together(), children, late_answers
         return other
 
     def lead_on(self) -> None:
@@ -97,9 +110,9 @@ class NodeBinding:
     def child(self, name: str) -> Push:
         """The named child; ``TopologyError`` names the children there are."""
         try:
-            return self._children[name]
+            return self._children.by_name[name]
         except KeyError:
-            known = ", ".join(self._children) or "none"
+            known = ", ".join(self._children.by_name) or "none"
             raise TopologyError(
                 f"node {self.node_name} has no child {name!r} to forward to; its children: {known}"
             ) from None
@@ -199,7 +212,7 @@ class NodeBinding:
     @property
     def children(self) -> Collection[str]:
         """The names of the nodes below."""
-        return self._children.keys()
+        return self._children.by_name.keys()
 
     @property
     def calls(self) -> TaskCalls:

@@ -23,7 +23,7 @@ from streamsapp.processor.partitions import chosen_partitions, takes_headers
 from streamsapp.record import Headers, Record, check_headers
 from streamsapp.serdes.api import DefaultSerdes, or_configured
 from streamsapp.tasks.failures import FailureHandling
-from streamsapp.tasks.processor_context import NodeBinding
+from streamsapp.tasks.processor_context import Children, NodeBinding
 from streamsapp.tasks.remedies import UnwrittenPart
 from streamsapp.tasks.sink_bytes import giving_bytes
 from streamsapp.tasks.task_context import TaskContext
@@ -59,15 +59,17 @@ class Wires:
 class Wiring:
     """One way of records through the nodes of a task."""
 
-    def __init__(self, late_answers: dict[str, LateAnswer] | None = None) -> None:
+    def __init__(self, late_answers: dict[str, LateAnswer] | None = None, aside: frozenset[str] = frozenset()) -> None:
         self.late_answers = late_answers
+        #: The nodes that their parents reach by name alone.
+        self.aside = aside
         #: By node: its push function, and what it is bound to if it has nodes below it.
         self.pushes: dict[str, Push] = {}
         self.bindings: dict[str, NodeBinding] = {}
 
-    def below(self, node: SourceNode | ProcessorNode) -> dict[str, Push]:
+    def below(self, node: SourceNode | ProcessorNode) -> Children:
         """The push functions of a node's children."""
-        return {name: self.pushes[name] for name in node.children}
+        return Children({name: self.pushes[name] for name in node.children}, self.aside)
 
 
 @dataclass
@@ -155,7 +157,8 @@ class WiredTopology:
         """Makes another wiring over the same state, with a probe in front of each node that does anything."""
         plain = self.plain
         # Operators inside of a wrapper are in one wiring only, with their answers.
-        wiring = Wiring(None if plain.late_answers is None else dict(plain.late_answers if self.wrapped else {}))
+        answers = None if plain.late_answers is None else dict(plain.late_answers if self.wrapped else {})
+        wiring = Wiring(answers, plain.aside)
         for node in reversed(self.nodes):
             push = plain.pushes[node.name]
             if not isinstance(node, SinkNode):
@@ -189,7 +192,8 @@ class WiredTopology:
 def wire(sub_topology: SubTopology, wires: Wires) -> WiredTopology:
     """Make a task's push functions, then initialise its processors in topological order."""
     wires.failures.places.update((node.name, node.place) for node in sub_topology.nodes if node.place)
-    plain = Wiring({} if wires.context.execution.asks_again else None)
+    aside = frozenset(node.name for node in sub_topology.nodes if isinstance(node, ProcessorNode) and node.aside)
+    plain = Wiring({} if wires.context.execution.asks_again else None, aside)
     wired = WiredTopology(sub_topology.nodes, plain, wires.tracing)
     for node in reversed(sub_topology.nodes):
         if isinstance(node, SinkNode):

@@ -126,6 +126,15 @@ class Topology(JavaNames):
             self.add_state_store(builder, name)
         return self
 
+    def add_side_output(self, name: str, supplier: NodeSupplier, parent: str) -> Topology:
+        """Adds a processor as ``add_processor`` does, for the records that its parent forwards to it by name,
+        ``context.forward(record, name)``: what is forwarded to all children does not go there."""
+        self.add_processor(name, supplier, parent)
+        node = self._graph.nodes[name]
+        assert isinstance(node, ProcessorNode)
+        self._graph.nodes[name] = replace(node, aside=True)
+        return self
+
     def add_sink(
         self,
         name: str,

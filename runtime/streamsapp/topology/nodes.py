@@ -47,6 +47,8 @@ class ProcessorNode:
     supplier: Callable[[], Processor | Operator]
     stores: tuple[str, ...] = ()
     children: tuple[str, ...] = ()
+    #: Says whether its parent reaches it by its name alone.
+    aside: bool = False
     place: str = field(default="", compare=False)
 
 

@@ -84,7 +84,8 @@ def rows() -> dict[tuple[str, str], set[str]]:
     for row in re.findall(r"^\| (`\w+`.*?) \| (.*?) ?\|.*?\| ([^|]*) \|$", PAGE, re.MULTILINE):
         for operation in re.findall(r"`(\w+)`", row[0]):
             for place in re.findall(
-                r"(?:cogrouped |grouped |windowed )*(?:stream|table)(?: in sessions)?|^$", row[1].strip()
+                r"(?:cogrouped |grouped |windowed )*(?:stream|table)(?: in sessions| in count windows)?|^$",
+                row[1].strip(),
             ):
                 fields = re.findall(r"\*\*(\w+)\*\*|`(\w+)`", row[2])
                 found.setdefault((operation, place), set()).update("".join(each) for each in fields)

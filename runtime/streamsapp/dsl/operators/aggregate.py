@@ -12,8 +12,15 @@ from functools import partial
 from typing import Any
 
 from streamsapp import native
-from streamsapp.dsl.operators.forward_updates import ExpiringTable, Update, VersionedTable, forward_updates
+from streamsapp.dsl.operators.forward_updates import (
+    EXPIRED_VERSION,
+    ExpiringTable,
+    Update,
+    VersionedTable,
+    forward_updates,
+)
 from streamsapp.dsl.operators.held import Held, Noted, hold_cells, hold_updates
+from streamsapp.dsl.operators.late import LateRecords
 from streamsapp.dsl.operators.short_cut import ShortCut, short_cut
 from streamsapp.processor.operator import NodeContext, OldIsKnown, Operator, Push, Reason, nowhere, old_known_by
 from streamsapp.serdes.api import identity
@@ -48,6 +55,8 @@ class StoredTableOperator(Operator):
     sends_true_old = False
     #: Says whether updates wait for the commit where changes are combined, as no user sees them.
     combines = False
+    #: Says whether records that come too late go aside.
+    sends_late = False
 
     def __init__(self, store_name: str, emit_at_commit: bool, send_old_values: bool) -> None:
         self._store_name = store_name
@@ -76,8 +85,7 @@ class StoredTableOperator(Operator):
     def bind(self, context: NodeContext) -> Push:
         store = context.store(self._store_name)
         if isinstance(store, VersionedStoreImpl):
-            versions = VersionedTable(context, store, self._send_old_values)
-            return self.bind_to_store(context, versions, versions.update)
+            return self._bind_to_versions(context, store)
         update = self._update(context)
         if isinstance(store, ExpiringStoreImpl):
             table = ExpiringTable(context, store, update)
@@ -102,6 +110,13 @@ class StoredTableOperator(Operator):
             context.on_error(error, None, None, until, None)
             return
         self._update(context)(key, key_bytes, None, old, until, None)
+
+    def _bind_to_versions(self, context: NodeContext, store: VersionedStoreImpl) -> Push:
+        late = LateRecords(context, EXPIRED_VERSION) if self.sends_late else None
+        expired = partial(context.dropped, EXPIRED_VERSION) if late is None else late.miss
+        versions = VersionedTable(context, store, self._send_old_values, expired)
+        push = self.bind_to_store(context, versions, versions.update)
+        return push if late is None else late.behind(push)
 
     def _true_old(self, context: NodeContext) -> bool:
         return self._emit_at_commit or (self.sends_true_old and not context.without_caches)

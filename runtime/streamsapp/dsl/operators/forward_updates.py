@@ -67,12 +67,14 @@ class VersionedTable:
 
     cells = None
 
-    def __init__(self, context: NodeContext, store: VersionedStoreImpl, send_old_values: bool) -> None:
+    def __init__(
+        self, context: NodeContext, store: VersionedStoreImpl, send_old_values: bool, expired: Callable[[], object]
+    ) -> None:
         self.key_bytes, self.read = store.key_bytes, store.read
         self.from_stored, self.to_stored, self.raw = store.from_stored, store.to_stored, store.raw
         self._put = store.write
         self._forward = context.forward
-        self._dropped = context.dropped
+        self._expired = expired
         self._send_old_values = send_old_values
         self._written: tuple[bytes, Any] = (b"", None)
 
@@ -88,7 +90,7 @@ class VersionedTable:
         """Puts the row that was written, and sends its change."""
         valid_to = self._put(*self._written, timestamp)
         if valid_to == PUT_RETURN_CODE_NOT_PUT:
-            self._dropped(EXPIRED_VERSION)
+            self._expired()
             return
         change = new, old if self._send_old_values else None
         latest = valid_to == PUT_RETURN_CODE_VALID_TO_UNDEFINED

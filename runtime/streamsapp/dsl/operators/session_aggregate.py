@@ -7,10 +7,11 @@ become.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from streamsapp.dsl.operators.forward_updates import Update
-from streamsapp.dsl.operators.windowed import EXPIRED_WINDOW, NULL_KEY, WindowedAggregate
+from streamsapp.dsl.operators.windowed import NULL_KEY, WindowedAggregate
 from streamsapp.dsl.windows import SessionWindows
 from streamsapp.processor.operator import NodeContext, Push
 from streamsapp.record import Headers
@@ -30,8 +31,10 @@ class SessionAggregate(WindowedAggregate[SessionWindows]):
         super().start(context)
         context.store(self._store_name).keep_recent()
 
-    def _add(self, context: NodeContext, store: SessionStoreImpl, update: Update) -> Push:
-        initializer, fold, merger = self._aggregation
+    def _add(
+        self, context: NodeContext, store: SessionStoreImpl, update: Update, expired: Callable[[], object]
+    ) -> Push:
+        initializer, fold, merger, _ = self._aggregation
         assert merger is not None
         key_bytes_of, near, write, give_up = store.key_bytes, store.near, store.write, store.give_up
         from_stored, to_stored = store.from_stored, store.to_stored
@@ -63,7 +66,7 @@ class SessionAggregate(WindowedAggregate[SessionWindows]):
                     start = other_start if other_start < start else start  # noqa: FURB136 - calls cost
                     end = other_end if other_end > end else end  # noqa: FURB136
                 if end < stream_time - open_ms:
-                    dropped(EXPIRED_WINDOW)
+                    expired()
                     return
                 new = fold(key, value, new)
                 unchanged = merged[0][0][2] if merged and new is merged[0][1] else None

@@ -9,12 +9,12 @@ in the window beside it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from streamsapp.dsl.operators.aggregate import NULL_KEY_OR_VALUE
 from streamsapp.dsl.operators.forward_updates import Update
-from streamsapp.dsl.operators.windowed import EXPIRED_WINDOW, WindowedAggregate
+from streamsapp.dsl.operators.windowed import WindowedAggregate, WindowInProcess
 from streamsapp.dsl.windows import SlidingWindows
 from streamsapp.processor.operator import NodeContext, Push
 from streamsapp.record import Headers
@@ -48,8 +48,13 @@ class SlidingAggregate(WindowedAggregate[SlidingWindows]):
         super().start(context)
         context.store(self._store_name).keep_recent()
 
-    def _add(self, context: NodeContext, store: WindowStoreImpl, update: Update) -> Push:
-        (initializer, fold, _), difference = self._aggregation, self._windows.difference_ms
+    def _add(self, context: NodeContext, store: WindowStoreImpl, update: Update, expired: Callable[[], object]) -> Push:
+        (initializer, fold, _, takes_window), difference = self._aggregation, self._windows.difference_ms
+        around: Callable[..., Iterable[_Touched]] = _around
+        early: Callable[..., Iterable[_Touched]] = _early
+        if takes_window:
+            knowing = WindowInProcess(fold, lambda touched: touched[0] + difference)
+            fold, around, early = knowing.fold, knowing.each(_around), knowing.each(_early)
         key_bytes_of, near, write = store.key_bytes, store.near, store.write
         from_stored, to_stored = store.from_stored, store.to_stored
         on_error, dropped, grace_ms = context.on_error, context.dropped, self._windows.grace_ms
@@ -64,7 +69,7 @@ class SlidingAggregate(WindowedAggregate[SlidingWindows]):
                 time.latest = stream_time = timestamp
             closed_until = stream_time - grace_ms
             if timestamp + difference < closed_until:
-                dropped(EXPIRED_WINDOW)
+                expired()
                 return
             try:
                 key_bytes = key_bytes_of(key)
@@ -72,14 +77,14 @@ class SlidingAggregate(WindowedAggregate[SlidingWindows]):
                 on_error(error, key, value, timestamp, headers)
                 return
             if timestamp < difference:
-                touched = _early(near(key_bytes, 0, timestamp + 1), timestamp)
+                touched = early(near(key_bytes, 0, timestamp + 1), timestamp)
             else:
                 first = max(0, timestamp - 2 * difference)
-                touched = _around(near(key_bytes, first, timestamp + 1, reverse=True), timestamp, difference)
+                touched = around(near(key_bytes, first, timestamp + 1, reverse=True), timestamp, difference)
             for start, (stored, stored_at), folds, own in touched:
                 end = start + difference
                 if folds and end < closed_until:
-                    dropped(EXPIRED_WINDOW)
+                    expired()
                     continue
                 try:
                     old = initializer() if stored is None else from_stored(stored)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from streamsapp.dsl.operators.aggregate import NULL_KEY_OR_VALUE
+from streamsapp.dsl.operators.late import late_node
 from streamsapp.dsl.operators.stream_time import ObservedTime
 from streamsapp.dsl.operators.unjoined import Outer, Unjoined
 from streamsapp.dsl.windows import JoinWindows
@@ -54,6 +55,8 @@ class KeepForJoin(Operator):
     store: str
     #: The serde of the repartition topic right above, whose bytes the store has, too; ``None`` if there is none.
     topic_serde: AnySerde | None = None
+    #: Says whether records that come too late to be kept go aside.
+    sends_late: bool = False
 
     def start(self, context: NodeContext) -> None:
         context.store(self.store).keep_recent()
@@ -80,7 +83,18 @@ class KeepForJoin(Operator):
                 return
             append(key_bytes, stored, timestamp, headers)
 
-        return push
+        return self._sending_late(context, window, push) if self.sends_late else push
+
+    @staticmethod
+    def _sending_late(context: NodeContext, window: JoinWindowStore, push: Push) -> Push:
+        send = context.child(late_node(context.node_name))
+
+        def push_and_send(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            push(key, value, timestamp, headers)
+            if key is not None and value is not None and timestamp < window.expired_at(window.stream_time):
+                send(key, value, timestamp, headers)
+
+        return push_and_send
 
 
 @dataclass

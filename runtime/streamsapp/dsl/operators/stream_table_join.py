@@ -80,10 +80,34 @@ class JoinAfterGrace(JoinWithTable):
     def advance(self, context: NodeContext, now: int) -> None:
         buffer: GraceBuffer = context.store(self._buffer)
         buffer.move_on(now)
-        self._joining_due(context, buffer, super().bind(context))()
+        self._join_due(context, buffer, super().bind(context))()
+
+    def bind(self, context: NodeContext) -> Push:
+        return self._bind_waiting(context)[0]
+
+    def _bind_waiting(self, context: NodeContext) -> tuple[Push, Callable[[], None]]:
+        """Returns the push function, and the one that joins the records which waited long enough."""
+        join, on_error = super().bind(context), context.on_error
+        buffer: GraceBuffer = context.store(self._buffer)
+        add, join_due = buffer.add, self._join_due(context, buffer, join)
+
+        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            waits = False
+            if key is not None and value is not None:  # else there is nothing to wait for
+                try:
+                    waits = add(key, value, timestamp, headers, context.record)
+                except Exception as error:
+                    on_error(error, key, value, timestamp, headers)
+                    return
+            if waits:
+                join_due()
+            else:
+                join(key, value, timestamp, headers)
+
+        return push, join_due
 
     @staticmethod
-    def _joining_due(context: NodeContext, buffer: GraceBuffer, join: Push) -> Callable[[], None]:
+    def _join_due(context: NodeContext, buffer: GraceBuffer, join: Push) -> Callable[[], None]:
         on_error, take_due = context.on_error, buffer.take_due
 
         def join_later(physical: bytes, waiting: Buffered) -> None:
@@ -103,23 +127,3 @@ class JoinAfterGrace(JoinWithTable):
                     join_later(physical, waiting)
 
         return join_due
-
-    def bind(self, context: NodeContext) -> Push:
-        join, on_error = super().bind(context), context.on_error
-        buffer: GraceBuffer = context.store(self._buffer)
-        add, join_due = buffer.add, self._joining_due(context, buffer, join)
-
-        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
-            waits = False
-            if key is not None and value is not None:  # else there is nothing to wait for
-                try:
-                    waits = add(key, value, timestamp, headers, context.record)
-                except Exception as error:
-                    on_error(error, key, value, timestamp, headers)
-                    return
-            if not waits:
-                join(key, value, timestamp, headers)
-                return
-            join_due()
-
-        return push

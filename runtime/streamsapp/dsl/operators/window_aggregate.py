@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from streamsapp.dsl.operators.forward_updates import Update
-from streamsapp.dsl.operators.windowed import EXPIRED_WINDOW, NULL_KEY, WindowedAggregate
+from streamsapp.dsl.operators.windowed import NULL_KEY, WindowedAggregate, WindowInProcess
 from streamsapp.dsl.windows import TimeWindows, UnlimitedWindows, Windows
 from streamsapp.processor.operator import NodeContext, Push
 from streamsapp.record import Headers
@@ -34,12 +35,15 @@ class WindowAggregate(WindowedAggregate[Windows]):
         # The user's own windows differ in length, which the store does not know.
         return None if isinstance(self._windows, TimeWindows | UnlimitedWindows) else self._windows.end_of
 
-    def _add(self, context: NodeContext, store: WindowStoreImpl, update: Update) -> Push:
-        (initializer, fold, _), grace_ms = self._aggregation, self._windows.grace_ms
+    def _add(self, context: NodeContext, store: WindowStoreImpl, update: Update, expired: Callable[[], object]) -> Push:
+        (initializer, fold, _, takes_window), grace_ms = self._aggregation, self._windows.grace_ms
         key_bytes_of, read, write = store.key_bytes, store.read_physical, store.write_physical
         from_stored, to_stored = store.from_stored, store.to_stored
         on_error, dropped = context.on_error, context.dropped
         windows_at = self._windows_at(store)
+        if takes_window:
+            knowing = WindowInProcess(fold, itemgetter(1))
+            fold, windows_at = knowing.fold, knowing.each(windows_at)
         at_commit, rereads, true_old = self._emit_at_commit, self._rereads(store), self._true_old(context)
         time = self._time
 
@@ -57,7 +61,7 @@ class WindowAggregate(WindowedAggregate[Windows]):
                 return
             for start, end, before, after in windows:
                 if end <= closed_until:
-                    dropped(EXPIRED_WINDOW)
+                    expired()
                     continue
                 physical = before + key_bytes + after
                 stored, stored_at = read(physical, start)

@@ -15,7 +15,7 @@ from streamsapp.dsl.operators.aggregate import CountingOperator
 from streamsapp.dsl.operators.forward_updates import Update
 from streamsapp.dsl.operators.stream_time import StreamTime
 from streamsapp.dsl.operators.window_aggregate import WindowAggregate
-from streamsapp.dsl.operators.windowed import EXPIRED_WINDOW, NULL_KEY
+from streamsapp.dsl.operators.windowed import NULL_KEY
 from streamsapp.dsl.windows import TimeWindows, UnlimitedWindows
 from streamsapp.processor.operator import NodeContext, Push, handed_on_to, nowhere
 from streamsapp.record import Headers
@@ -42,10 +42,10 @@ class WindowCount(CountingOperator, WindowAggregate):
         self._windows_of = windows_by_step(self._windows, self._counted)
         return native.StreamTime()
 
-    def _add(self, context: NodeContext, store: WindowStoreImpl, update: Update) -> Push:
+    def _add(self, context: NodeContext, store: WindowStoreImpl, update: Update, expired: Callable[[], object]) -> Push:
         cells = self._cells(context, store)
         if cells is None:
-            return super()._add(context, store, update)
+            return super()._add(context, store, update, expired)
         forward, send_old_values, windows = context.forward, self._send_old_values, self._windows
         first_old = None if self._true_old(context) else 0
         # The others are sent when their windows close, or at the commit.
@@ -73,7 +73,7 @@ class WindowCount(CountingOperator, WindowAggregate):
             keeps_bytes=store.key_bytes is native.require_bytes,
             on_error=context.on_error,
             dropped=partial(context.dropped, NULL_KEY),
-            late=partial(context.dropped, EXPIRED_WINDOW),
+            late=expired,
             topic=cut and cut.topic,
             emit=cut and cut.emit,
             noted=self._noted and self._noted.cells,

@@ -7,16 +7,18 @@ processing thread.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from streamsapp.dsl.operators.aggregate import StoredTableOperator
 from streamsapp.dsl.operators.emit_final import EmitFinal, TimedStore, later
 from streamsapp.dsl.operators.forward_updates import Update
+from streamsapp.dsl.operators.late import LateRecords
 from streamsapp.dsl.operators.stream_time import ObservedTime, StreamTime
 from streamsapp.dsl.windows import EmitStrategy
 from streamsapp.processor.operator import NodeContext, Push, Reason, Waits
-from streamsapp.serdes.windowed import MAX_TIMESTAMP
+from streamsapp.serdes.windowed import MAX_TIMESTAMP, windowed
 
 W = TypeVar("W")
 
@@ -25,12 +27,44 @@ EXPIRED_WINDOW = Reason("its window has closed", "a longer grace of the windows 
 
 
 class Aggregation(NamedTuple):
-    """The user's functions: ``initializer()``, ``fold(key, value, aggregate)``, and for sessions that come together
-    ``merger(key, aggregate, other)``."""
+    """The user's functions: ``initializer()``, ``fold(key, value, aggregate)``, for some with the window as a fourth
+    argument, and for sessions that come together ``merger(key, aggregate, other)``."""
 
     initializer: Callable[[], Any]
-    fold: Callable[[Any, Any, Any], Any]
+    fold: Callable[..., Any]
     merger: Callable[[Any, Any, Any], Any] | None = None
+    takes_window: bool = False
+
+
+T = TypeVar("T", bound=tuple[Any, ...])
+
+
+class WindowInProcess:
+    """Gives the user's function the window that a record is folded into. Operators without such a function have
+    nothing of it."""
+
+    def __init__(self, function: Callable[..., Any], end_of: Callable[[Any], int]) -> None:
+        """``end_of`` returns the end of what :meth:`each` is given, which begins with the window's start."""
+        self._function = function
+        self._end_of = end_of
+        self._bounds = 0, 0
+
+    def fold(self, key: Any, value: Any, aggregate: Any) -> Any:
+        """Folds into the window that :meth:`each` gave last."""
+        return self._function(key, value, aggregate, windowed(key, *self._bounds))
+
+    def each(self, find: Callable[..., Iterable[T]]) -> Callable[..., Iterable[T]]:
+        """Wraps the function that finds the windows of a record; that is called at once, and not with the first."""
+
+        def found(*arguments: Any) -> Iterable[T]:
+            return self._one_by_one(find(*arguments))
+
+        return found
+
+    def _one_by_one(self, found: Iterable[T]) -> Iterator[T]:
+        for each in found:
+            self._bounds = each[0], self._end_of(each)
+            yield each
 
 
 def _add_one(key: Any, value: Any, count: int) -> int:
@@ -82,9 +116,15 @@ class WindowedAggregate(StoredTableOperator, Generic[W]):
         return super()._holds and self._emit is not EmitStrategy.WINDOW_CLOSE
 
     def bind_to_store(self, context: NodeContext, store: Any, update: Update) -> Push:
+        if not self.sends_late:
+            return self._bind(context, store, update, partial(context.dropped, EXPIRED_WINDOW))
+        late = LateRecords(context, EXPIRED_WINDOW)
+        return late.behind(self._bind(context, store, update, late.miss))
+
+    def _bind(self, context: NodeContext, store: Any, update: Update, expired: Callable[[], object]) -> Push:
         if self._final is None:
-            return self._add(context, store, update)
-        add = self._add(context, store, later)
+            return self._add(context, store, update, expired)
+        add = self._add(context, store, later, expired)
         return self._final.before(context.forward, add, takes_null=self.takes_null_values)
 
     def waits(self, above: Waits) -> Waits:
@@ -116,8 +156,9 @@ class WindowedAggregate(StoredTableOperator, Generic[W]):
         return max(kept, given_up - 1 + sum(self._closes_after())) if given_up > 0 else kept
 
     @abstractmethod
-    def _add(self, context: NodeContext, store: Any, update: Update) -> Push:
-        """The function that adds a record to its windows, and calls ``update`` for each of them."""
+    def _add(self, context: NodeContext, store: Any, update: Update, expired: Callable[[], object]) -> Push:
+        """The function that adds a record to its windows, and calls ``update`` for each of them, and ``expired`` for
+        each that has closed."""
 
     def _end_of(self) -> Callable[[int], int] | None:
         """The function that gives the end of a window by its start; ``None`` if the store knows it."""
