@@ -264,7 +264,8 @@ class Loop:
         context.stream_time = max(context.stream_time, timestamp)
 
     def _apply(self, input: Input, due: Any) -> None:
-        assert input.head is not None and input.apply is not None
+        assert input.head is not None
+        assert input.apply is not None
         marker, input.head = input.head[0], None
         self._context.message = None
         input.apply(marker)

@@ -192,7 +192,9 @@ class TimeWindowedCogroupedKStream(JavaNames, Generic[K, VR]):
             return time_aggregate(windows, emit, Aggregation(initializer, aggregator))
 
         key_serde = time_key_serde(store, windows)
-        return cogroup.table(name, store, make, WindowedView, key_serde, windows.grace_ms, waits_for_late(windows), self._late)
+        return cogroup.table(
+            name, store, make, WindowedView, key_serde, windows.grace_ms, waits_for_late(windows), self._late
+        )
 
 
 class SessionWindowedCogroupedKStream(JavaNames, Generic[K, VR]):

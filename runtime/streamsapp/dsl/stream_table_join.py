@@ -61,7 +61,9 @@ class Joining:
     @property
     def waits_for_late_ms(self) -> int | None:
         """The grace, in milliseconds, if there is one."""
-        return self.buffer.type.grace_ms if self.buffer is not None and isinstance(self.buffer.type, GraceType) else None
+        return (
+            self.buffer.type.grace_ms if self.buffer is not None and isinstance(self.buffer.type, GraceType) else None
+        )
 
     def stores(self) -> tuple[StoreBuilder, ...]:
         return () if self.buffer is None else (self.buffer,)
