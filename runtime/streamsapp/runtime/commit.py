@@ -29,6 +29,7 @@ from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.errors import CommitError
 from streamsapp.kafka.producer import AtLeastOnceProducer, ExactlyOnceProducer, GroupOffsets
 from streamsapp.kafka.sending import AbortableError
+from streamsapp.runtime.last_commits import Cuts, LastCommits, no_cuts
 from streamsapp.tasks.stream_task import TaskEpoch
 from streamsapp.tasks.task_manager import EpochEnd, TaskManager
 
@@ -113,8 +114,10 @@ class Commit:
         clock: Clock,
         give_up_after: float,
         confirm: Confirm = nothing_to_confirm,
+        cuts: Cuts = no_cuts,
     ) -> None:
         self._confirm = confirm
+        self._cuts = cuts
         #: Given before it is advanced, if records came that are to be part of it.
         self.late: Late | None = None
         self._tasks = tasks
@@ -214,11 +217,7 @@ class Commit:
 
     def _commit_offsets(self, epochs: list[TaskEpoch], confirmed: Callable[[], bool]) -> Iterator[None]:
         """Commit; a commit that the broker cannot take now is tried again until the task time-out."""
-        offsets = {
-            partition: (consumed.offset, consumed.metadata)
-            for epoch in epochs
-            for partition, consumed in epoch.offsets.items()
-        }
+        last = LastCommits(epochs, self._cuts, transactional=self._producer.transactional)
         give_up = self._clock.monotonic() + self._give_up_after
         pause = RETRY_FIRST
         while True:
@@ -230,6 +229,7 @@ class Commit:
                     self._rest()
                     yield
                 self._producer.poll()
+                offsets = last.offsets()
                 if self._collector.drained:  # by now, no record needs a dead letter
                     self._producer.prepare(offsets, self._membership)
                 yield from self._acknowledged()
@@ -240,6 +240,7 @@ class Commit:
                     raise CommitError(
                         f"no commit went through for {self._give_up_after:.0f} s: {error}; is the broker reachable?"
                     ) from error
+                last.refused(error)
                 log.warning("the commit did not go through, trying again in %.1f s: %s", pause, error)
             finally:
                 self._membership.end_commit()
