@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import os
 import random
+import signal
 import threading
 import time
 from collections import Counter
@@ -17,6 +19,7 @@ from instances import PATIENT, TIMEOUT, Instances, counts_per_key, eventually, p
 from kafka_cluster import Kafka
 from killable import count_per_key
 from streamsapp import ClientState, StreamsConfig, StreamsRuntime, TaskId, TopicPartition
+from streamsapp.local.broker import EmbeddedBroker
 from streamsapp.runtime.listeners import StandbyUpdateListener, SuspendReason
 
 PARTITIONS = 6
@@ -244,6 +247,33 @@ def test_an_owner_that_dies_in_the_middle_of_a_hand_over_loses_and_doubles_nothi
     owner.kill()
 
     eventually(lambda: running(heir) == TASKS)
+    group.verify()
+
+
+@pytest.mark.long
+@pytest.mark.seeds(1)
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+def test_a_broker_that_stands_still_in_the_middle_of_a_hand_over_loses_and_doubles_nothing(
+    own_broker: EmbeddedBroker, there: Instances, guarantee: str, seed: int
+) -> None:
+    """Frozen, not restarted: Kafka loses transaction markers of partitions whose only replica restarts (decision 7)."""
+    chance = random.Random(seed)
+    group = Group(there, guarantee)
+    first, second = group.start("a"), group.start("b")
+    group.feed()
+    eventually(lambda: caught_up(first, second))
+    draining = threading.Thread(target=first.drain, daemon=True)
+    assert own_broker.pid is not None
+
+    draining.start()
+    time.sleep(chance.uniform(0, 0.4))
+    os.kill(own_broker.pid, signal.SIGSTOP)
+    time.sleep(3)
+    os.kill(own_broker.pid, signal.SIGCONT)
+
+    draining.join(TIMEOUT)
+    assert not draining.is_alive()
+    eventually(lambda: running(second) == TASKS)
     group.verify()
 
 
