@@ -162,7 +162,7 @@ class Instance:
     def commit(self, late: Late | None = None) -> Commit:
         """A commit; ``late`` is given if records came that are to be part of it."""
         producer, gate = cast(Any, self.producer), cast(Any, self.gate)
-        commit = Commit(self.tasks, self.collector, producer, gate, self.clock, GIVE_UP_AFTER, cuts=self.gate.cuts)
+        commit = Commit(self.tasks, self.collector, producer, gate, self.clock, GIVE_UP_AFTER)
         commit.late = late
         return commit
 
@@ -170,7 +170,7 @@ class Instance:
         """The assignment gives the task to an heir, which goes on from this cut."""
         leaving = self.all[task]
         self.tasks.retire([leaving.id])
-        leaving.cut, leaving.touched = cut, True
+        leaving.control.cut, leaving.touched = cut, True
 
     def run(self, commit: Commit, *, limit: int = 100) -> None:
         """Advance to the end; tasks end their epochs meanwhile."""

@@ -97,7 +97,7 @@ class FakeInstanceTasks:
     def give_up(self) -> GivenUp:
         left = [self.all.pop(task_id) for task_id in self.giving_up]
         self.giving_up = {}
-        return GivenUp(waited_for=any(not task.handed_over for task in left), handed_over=bool(left))
+        return GivenUp(waited_for=any(not task.control.handed_over for task in left), handed_over=bool(left))
 
     def close(self, tasks: Iterable[StreamTask]) -> None:
         self.closed += [str(task.id) for task in tasks]

@@ -29,7 +29,7 @@ from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.errors import CommitError
 from streamsapp.kafka.producer import AtLeastOnceProducer, ExactlyOnceProducer, GroupOffsets
 from streamsapp.kafka.sending import AbortableError
-from streamsapp.runtime.last_commits import Cuts, LastCommits, no_cuts
+from streamsapp.runtime.last_commits import LastCommits
 from streamsapp.tasks.stream_task import TaskEpoch
 from streamsapp.tasks.task_manager import EpochEnd, TaskManager
 
@@ -83,6 +83,10 @@ class GroupCommits(GroupOffsets, Protocol):
         """True if a commit may begin now."""
         ...
 
+    def cuts(self, number: int) -> bool:
+        """True if the commit under way may be the last one of tasks that move by this cut."""
+        ...
+
     def end_commit(self) -> None:
         """The commit that was allowed has ended, well or not."""
         ...
@@ -114,10 +118,8 @@ class Commit:
         clock: Clock,
         give_up_after: float,
         confirm: Confirm = nothing_to_confirm,
-        cuts: Cuts = no_cuts,
     ) -> None:
         self._confirm = confirm
-        self._cuts = cuts
         #: Given before it is advanced, if records came that are to be part of it.
         self.late: Late | None = None
         self._tasks = tasks
@@ -217,7 +219,7 @@ class Commit:
 
     def _commit_offsets(self, epochs: list[TaskEpoch], confirmed: Callable[[], bool]) -> Iterator[None]:
         """Commit; a commit that the broker cannot take now is tried again until the task time-out."""
-        last = LastCommits(epochs, self._cuts, transactional=self._producer.transactional)
+        last = LastCommits(epochs, self._membership.cuts, transactional=self._producer.transactional)
         give_up = self._clock.monotonic() + self._give_up_after
         pause = RETRY_FIRST
         while True:

@@ -96,7 +96,9 @@ class InstanceTasks:
         tasks = list(self.all.values())
         return Holdings(
             generation=generation,
-            active=frozenset(task.id for task in tasks if task.role is TaskRole.ACTIVE and not task.handed_over),
+            active=frozenset(
+                task.id for task in tasks if task.role is TaskRole.ACTIVE and not task.control.handed_over
+            ),
             lags={task.id: self._restoration.reading.lag(task) for task in tasks if task.role is not TaskRole.ACTIVE},
             on_disk=self.on_disk() - {task.id for task in tasks},
         )
@@ -125,10 +127,10 @@ class InstanceTasks:
         altered = [
             each.id
             for each in self.all.values()
-            if each.id in wanted and (each.handed_over or _reads_others(each, layout))
+            if each.id in wanted and (each.control.handed_over or _reads_others(each, layout))
         ]
         for task in self.all.values():
-            task.cut = 0
+            task.control.cut = 0
         changed = changes({task_id: task.role for task_id, task in self.all.items()}, wanted, altered)
         self.giving_up = changed.given_up
         self._tasks.retire(changed.given_up)
@@ -147,8 +149,8 @@ class InstanceTasks:
             self._restoration.add(task)
 
     def _end_with(self, task: StreamTask, cut: int) -> None:
-        if cut and task.initialized and not task.handed_over:
-            task.cut = cut
+        if cut and task.initialized and not task.control.handed_over:
+            task.control.cut = cut
             task.touched = True  # or the last commit would leave out what has nothing new
 
     def at_rest(self) -> bool:
@@ -174,7 +176,7 @@ class InstanceTasks:
             self.all[task_id] = recycled.get(task_id) or self._create(task_id, role)
             self._restoration.add(self.all[task_id])
         left = [task for task in leaving if staying.get(task.id) is not TaskRole.ACTIVE]
-        return GivenUp(waited_for=any(not task.handed_over for task in left), handed_over=bool(left))
+        return GivenUp(waited_for=any(not task.control.handed_over for task in left), handed_over=bool(left))
 
     def _create(self, task_id: TaskId, role: TaskRole) -> StreamTask:
         assert self._layout is not None
@@ -221,7 +223,7 @@ class InstanceTasks:
         self._detach(sound)
         self._restoration.close(sound, wipe=wipe)
         for task in sound:
-            if task.handed_over:  # it may be its heir's: the group knows that
+            if task.control.handed_over:  # it may be its heir's: the group knows that
                 self._left_in_doubt = True
                 self._forget(task)
                 continue

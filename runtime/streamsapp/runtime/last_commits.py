@@ -8,6 +8,7 @@ such a commit is not tried again in another generation.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from confluent_kafka import KafkaException
 
@@ -16,14 +17,9 @@ from streamsapp.record import TopicPartition
 from streamsapp.tasks.stream_task import TaskEpoch
 
 #: A commit's offsets with their metadata.
-Offsets = dict[TopicPartition, tuple[int, str]]
+Offsets: TypeAlias = dict[TopicPartition, tuple[int, str]]
 #: Says if the commit under way may have the cut of this number.
-Cuts = Callable[[int], bool]
-
-
-def no_cuts(number: int) -> bool:
-    """No task goes to another instance."""
-    return False
+Cuts: TypeAlias = Callable[[int], bool]
 
 
 class LastCommits:
@@ -40,14 +36,14 @@ class LastCommits:
         before, and that one had a cut."""
         for epoch in self._epochs:
             may = bool(epoch.cut and epoch.offsets) and self._cuts(epoch.cut)
-            if epoch.task.handed_over and not may:
+            if epoch.task.control.handed_over and not may:
                 raise AbortableError("the group assigns anew, and tasks that go to others are not committed yet")
             # Of a transaction, the offsets of the first try count.
             if may and not (self._tried and self._transactional):
-                epoch.task.handed_over = True
+                epoch.task.control.handed_over = True
         self._tried = True
         return {
-            partition: (consumed.offset, consumed.metadata_with(epoch.cut if epoch.task.handed_over else 0))
+            partition: (consumed.offset, consumed.metadata_with(epoch.cut if epoch.task.control.handed_over else 0))
             for epoch in self._epochs
             for partition, consumed in epoch.offsets.items()
         }
@@ -59,6 +55,6 @@ class LastCommits:
             return
         if isinstance(error, NothingCommittedError):
             for epoch in self._epochs:
-                epoch.task.handed_over = False
+                epoch.task.control.handed_over = False
         else:
-            self._epochs = [epoch for epoch in self._epochs if not epoch.task.handed_over]
+            self._epochs = [epoch for epoch in self._epochs if not epoch.task.control.handed_over]

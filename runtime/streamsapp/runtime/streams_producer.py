@@ -71,10 +71,7 @@ class StreamsProducer:
         """A commit of all tasks, to be advanced by the caller."""
         self._failures.tell_due()
         give_up_after = self._config.max_poll_interval_ms / 1000
-        return Commit(
-            tasks, self._collector, self.client, self._membership, self._clock, give_up_after, self._confirm,
-            self._membership.cuts,
-        )  # fmt: skip
+        return Commit(tasks, self._collector, self.client, self._membership, self._clock, give_up_after, self._confirm)
 
     def close(self) -> None:
         """Drop the unsent records; ``replace`` or the end comes next."""

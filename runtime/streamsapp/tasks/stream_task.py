@@ -135,10 +135,6 @@ class StreamTask:
         #: Something happened since the last commit that the next one must carry.
         self.touched = False
         self.processed_records = 0
-        #: The number of the cut with which the task ends here, set by the polling thread once it takes no more records.
-        self.cut = 0
-        #: The cut was sent: from then on the task is its heir's, whatever became of the commit.
-        self.handed_over = False
         #: Records the broker has and the task has not processed, observed by the polling thread; ``None`` if unknown.
         self.input_lag: int | None = None
         #: The offsets that were committed when the task was created: it continues from there.
@@ -459,9 +455,9 @@ class StreamTask:
         ``None`` when nothing happened since the last commit. Constant time: processing stands still meanwhile.
         """
         self.touched = False
-        if self.handed_over:
+        if self.control.handed_over:
             return None
-        cut = self.cut
+        cut = self.control.cut
         metadata = self.context.processor_metadata.to_commit()
         offsets = {
             partition: ConsumedOffset(position, queue.partition_time, metadata, topic)
@@ -488,7 +484,7 @@ class StreamTask:
     def note_fresh(self, now_ms: int) -> None:
         """The stores have all that their changelogs have: a commit is through, and no other instance writes these. Or
         the input that restores a store is read to its end."""
-        if self.handed_over:
+        if self.control.handed_over:
             return  # its heir may write by now
         queues = self._group.queues
         for store in self.plan.changelogs:

@@ -24,6 +24,7 @@ from streamsapp.membership.mailbox import JOIN_WAIT, MembershipMailbox
 from streamsapp.membership.wire import Identity
 from streamsapp.runtime.last_commits import LastCommits
 from streamsapp.serdes.offset_metadata import OffsetMetadata
+from streamsapp.tasks.record_queue import ProcessingControl
 from streamsapp.testing import MockClock
 
 TASK, IN = TaskId(0, 0), TopicPartition("in", 0)
@@ -145,7 +146,7 @@ class Member:
             self.coordinator.complete()
 
     def holdings(self) -> Holdings:
-        has = self.task is not None and not self.task.handed_over
+        has = self.task is not None and not self.task.control.handed_over
         return Holdings(self.generation, frozenset({TASK} if has else ()))
 
     def assigned(self, assignment: Assignment) -> None:
@@ -169,24 +170,24 @@ class Member:
             self.gives_up()
             return
         self.generation = news.generation
-        if TASK in news.active and (self.task is None or self.task.handed_over):
+        if TASK in news.active and (self.task is None or self.task.control.handed_over):
             if self.last is not None:  # it is made anew once its last commit is through
                 self.retired = True
                 return
-            self.task, self.retired = SimpleNamespace(handed_over=False, cut=0), False
+            self.task, self.retired = _a_task(), False
             self.start = self.end = self.coordinator.offset
         elif TASK in news.active:
-            self.task.cut, self.retired = 0, False
+            self.task.control.cut, self.retired = 0, False
         elif self.task is not None:
             self.retired = True
-            if not self.task.handed_over:
-                self.task.cut = news.cut if TASK in news.by_cut else 0
+            if not self.task.control.handed_over:
+                self.task.control.cut = news.cut if TASK in news.by_cut else 0
 
     def gives_up(self) -> None:
         """The task goes once it is at rest."""
         if self.task is None or not self.retired or self.last is not None:
             return
-        if self.task.handed_over or (self.start == self.end and not self.task.cut):
+        if self.task.control.handed_over or (self.start == self.end and not self.task.control.cut):
             self.task, self.retired = None, False
             self.coordinator.rebalance()
 
@@ -195,12 +196,14 @@ class Member:
             self.end += 1
 
     def begins_to_commit(self) -> None:
-        if self.request is None and self.task is not None and (self.start < self.end or self.task.cut):
+        if self.request is None and self.task is not None and (self.start < self.end or self.task.control.cut):
             if self.last is None:
-                if self.task.handed_over:
+                if self.task.control.handed_over:
                     return
                 offsets = {IN: SimpleNamespace(offset=self.end, metadata="", metadata_with=_marked)}
-                epoch = SimpleNamespace(task=self.task, offsets=offsets, cut=self.task.cut if self.retired else 0)
+                epoch = SimpleNamespace(
+                    task=self.task, offsets=offsets, cut=self.task.control.cut if self.retired else 0
+                )
                 self.last = LastCommits([cast(Any, epoch)], self.box.cuts, transactional=self.coordinator.transactional)
             if self.box.begin_commit():
                 self._send()
@@ -247,7 +250,7 @@ class Member:
             self.last.refused(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
             self.box.end_commit()
             self.request = None
-            if not self.task.handed_over and request.answer != "done":
+            if not self.task.control.handed_over and request.answer != "done":
                 request.void = True  # the same request is sent again, and takes its place
 
     def is_told_that_nothing_was_committed(self) -> None:
@@ -266,14 +269,20 @@ class Member:
         if self.request is not None and not self.request.answer:
             self.request.void = True
         self.last = self.request = None
-        if self.task.handed_over:
+        if self.task.control.handed_over:
             self.coordinator.seen["left in doubt"] += 1
             self.task, self.retired = None, False
             self.coordinator.rebalance()
         else:
-            cut = self.task.cut
-            self.task = SimpleNamespace(handed_over=False, cut=cut)
+            cut = self.task.control.cut
+            self.task = _a_task(cut)
             self.start = self.end = self.coordinator.offset
+
+
+def _a_task(cut: int = 0) -> SimpleNamespace:
+    control = ProcessingControl()
+    control.cut = cut
+    return SimpleNamespace(control=control)
 
 
 def _marked(cut: int) -> str:

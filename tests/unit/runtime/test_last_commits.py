@@ -27,7 +27,7 @@ def test_the_cut_goes_with_the_last_commit_of_the_tasks_that_leave_and_with_no_o
     it.run(it.commit())
 
     assert it.producer.events[-1] == "committed in-0@1 cut 7, in-1@1"
-    assert [each.handed_over for each in it.all] == [True, False]
+    assert [each.control.handed_over for each in it.all] == [True, False]
     assert it.tasks.at_rest([it.all[0].id])
 
 
@@ -44,7 +44,7 @@ def test_a_task_that_has_done_nothing_since_its_last_commit_is_committed_once_mo
     it.run(it.commit())
 
     assert it.producer.events[-1] == "committed in-0@1 cut 7"
-    assert it.all[0].handed_over
+    assert it.all[0].control.handed_over
 
 
 def test_a_task_that_never_read_anything_has_no_offset_to_carry_it() -> None:
@@ -54,7 +54,7 @@ def test_a_task_that_never_read_anything_has_no_offset_to_carry_it() -> None:
 
     it.run(it.commit())
 
-    assert not it.all[0].handed_over
+    assert not it.all[0].control.handed_over
 
 
 @both_guarantees
@@ -69,7 +69,7 @@ def test_no_cut_is_committed_once_the_group_assigns_anew(transactional: bool, cu
     it.run(it.commit())
 
     assert it.producer.events[-1] == "committed in-0@1"
-    assert not it.all[0].handed_over
+    assert not it.all[0].control.handed_over
 
 
 @both_guarantees
@@ -116,14 +116,14 @@ def test_a_transaction_is_tried_again_with_the_cut_only_in_the_same_generation()
     it.work()
     for _ in range(3):
         commit.advance()
-    assert it.all[0].handed_over, "it may be its heir's by now"
+    assert it.all[0].control.handed_over, "it may be its heir's by now"
     it.gate.cut = 8
     it.clock.advance(round(1000 * RETRY_FIRST) + 1)
 
     with pytest.raises(AbortableError, match="assigns anew"):
         it.run(commit)
 
-    assert it.all[0].handed_over
+    assert it.all[0].control.handed_over
 
 
 def test_at_least_once_a_commit_that_was_refused_is_tried_again_and_the_task_is_still_here() -> None:
@@ -137,7 +137,7 @@ def test_at_least_once_a_commit_that_was_refused_is_tried_again_and_the_task_is_
     for _ in range(6):
         commit.advance()
         it.work()
-    seen.append(it.all[0].handed_over)
+    seen.append(it.all[0].control.handed_over)
     it.gate.cut = 8
     it.clock.advance(round(1000 * RETRY_FIRST) + 1)
     it.run(commit)
@@ -162,4 +162,4 @@ def test_at_least_once_a_commit_without_an_answer_is_not_tried_again_for_the_tas
     it.run(commit)
 
     assert it.producer.events[-1] == "committed in-1@1"
-    assert it.all[0].handed_over
+    assert it.all[0].control.handed_over

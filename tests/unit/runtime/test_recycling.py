@@ -131,7 +131,7 @@ def test_a_task_that_goes_on_at_its_heir_ends_with_the_cut_and_is_not_claimed_an
     assert epoch is not None
     assert epoch.cut == 7
     assert it.life.holdings(1).active == {FIRST}
-    task.handed_over = True  # the commit sends the cut
+    task.control.handed_over = True  # the commit sends the cut
 
     assert it.life.holdings(1).active == frozenset()
     assert it.life.at_rest()
@@ -166,7 +166,7 @@ def test_a_task_that_was_handed_over_and_comes_back_is_made_anew(it: Owned) -> N
     it.take_roles({}, moving=[FIRST], cuts={FIRST: 7})
     task = it.life.all[FIRST]
     task.freeze()
-    task.handed_over = True
+    task.control.handed_over = True
 
     it.assign(FIRST)
     assert it.life.at_rest()
@@ -181,7 +181,7 @@ def test_a_task_whose_last_commit_failed_with_the_cut_on_its_way_is_not_started_
     it.run(FIRST, SECOND)
     it.process(FIRST, "x")
     it.take_roles({SECOND: TaskRole.ACTIVE}, moving=[FIRST], cuts={FIRST: 7})
-    it.life.all[FIRST].handed_over = True
+    it.life.all[FIRST].control.handed_over = True
 
     it.life.revive(it.life.active)
 
