@@ -17,6 +17,7 @@ from streamsapp.outgoing import ChangelogSlice, OutputRecord
 from streamsapp.runtime.commit import Commit, Late
 from streamsapp.runtime.processing import ProcessingThread
 from streamsapp.runtime.thread_failure import ThreadFailure
+from streamsapp.serdes.offset_metadata import OffsetMetadata
 from streamsapp.tasks.scheduler import MostBufferedFirst
 from streamsapp.tasks.task_manager import TaskManager
 from streamsapp.testing import MockClock
@@ -91,8 +92,13 @@ class FakeProducer:
             raise self.commit_errors.pop(0)
         assert not self._unacknowledged, "offsets before the data they stand for"
         self.on_commit()
-        listed = ", ".join(f"{partition}@{offset}" for partition, (offset, _) in sorted(offsets.items()))
-        self.events.append(f"committed {listed}")
+        self.events.append(f"committed {', '.join(map(_listed, sorted(offsets.items())))}")
+
+
+def _listed(committed: tuple[TopicPartition, tuple[int, str]]) -> str:
+    partition, (offset, metadata) = committed
+    cut = OffsetMetadata.decode(metadata).cut
+    return f"{partition}@{offset}" + (f" cut {cut}" if cut else "")
 
 
 class Gate:
@@ -101,6 +107,12 @@ class Gate:
     def __init__(self) -> None:
         self.open = True
         self.inside = 0
+        #: The cut that the assignment of the present generation has, while no join is under way.
+        self.cut = 0
+
+    def cuts(self, number: int) -> bool:
+        assert self.inside
+        return number == self.cut
 
     def begin_commit(self) -> bool:
         self.inside += self.open
@@ -153,6 +165,12 @@ class Instance:
         commit = Commit(self.tasks, self.collector, producer, gate, self.clock, GIVE_UP_AFTER)
         commit.late = late
         return commit
+
+    def goes_to_another(self, cut: int, task: int = 0) -> None:
+        """The assignment gives the task to an heir, which goes on from this cut."""
+        leaving = self.all[task]
+        self.tasks.retire([leaving.id])
+        leaving.control.cut, leaving.touched = cut, True
 
     def run(self, commit: Commit, *, limit: int = 100) -> None:
         """Advance to the end; tasks end their epochs meanwhile."""

@@ -20,6 +20,7 @@ from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.application_topics import ApplicationTopics
 from streamsapp.runtime.client_state import StateHolder
 from streamsapp.runtime.group_follower import GroupFollower
+from streamsapp.runtime.instance_tasks import NO_CUTS, GivenUp
 from streamsapp.runtime.layouts import Layouts
 from streamsapp.runtime.lifecycle import Lifecycle
 from streamsapp.runtime.recovery import Recovery
@@ -77,7 +78,11 @@ class FakeInstanceTasks:
         self.snapshots_asked_for += 1
 
     def assign(
-        self, layout: ApplicationLayout, wanted: Mapping[TaskId, TaskRole], moving: Collection[TaskId] = ()
+        self,
+        layout: ApplicationLayout,
+        wanted: Mapping[TaskId, TaskRole],
+        moving: Collection[TaskId] = (),
+        cuts: Mapping[TaskId, int] = NO_CUTS,
     ) -> None:
         self.assigned.append(wanted)
 
@@ -87,11 +92,13 @@ class FakeInstanceTasks:
     def holdings(self, generation: int) -> Holdings:
         return Holdings(generation)
 
-    def give_up(self) -> bool:
-        for task_id in self.giving_up:
-            del self.all[task_id]
+    def take_in_doubt(self) -> bool:
+        return False
+
+    def give_up(self) -> GivenUp:
+        left = [self.all.pop(task_id) for task_id in self.giving_up]
         self.giving_up = {}
-        return True
+        return GivenUp(waited_for=any(not task.control.handed_over for task in left), handed_over=bool(left))
 
     def close(self, tasks: Iterable[StreamTask]) -> None:
         self.closed += [str(task.id) for task in tasks]
@@ -144,6 +151,12 @@ class FakeMembership:
 
     def request_shutdown(self) -> None:
         self.asked.append("shutdown")
+
+    def cuts(self, number: int) -> bool:
+        return False
+
+    def handed_over(self) -> None:
+        self.asked.append("handed over")
 
     def end_commit(self) -> None:
         self.asked.append("end commit")

@@ -71,6 +71,7 @@ class Instance:
         self, config: StreamsConfig, tasks: Mapping[TaskId, TaskInfo], assignor: Any, directory: Path | None = None
     ) -> None:
         self.config = config
+        self.tasks = tasks
         self.member = GroupMember(config, SystemClock(), assignor, partial(MemberId, directory))
         self.held = Holdings()
         self.news: list[News] = []

@@ -16,7 +16,7 @@ from streamsapp.kafka.fetching.fetched import NO_TOPICS, Fetched
 from streamsapp.record import TopicIdentity
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.input_feeder import InputFeeder
-from streamsapp.runtime.instance_tasks import InstanceTasks
+from streamsapp.runtime.instance_tasks import NO_CUTS, InstanceTasks
 from streamsapp.runtime.start_positions import StartPositions
 from streamsapp.serdes.offset_metadata import OffsetMetadata
 from streamsapp.state.api import Engine, StoreBuilder
@@ -182,11 +182,15 @@ class Owned:
         self.take_roles(dict.fromkeys(tasks, TaskRole.ACTIVE), of)
 
     def take_roles(
-        self, roles: Mapping[TaskId, TaskRole], of: Topology | None = None, moving: Collection[TaskId] = ()
+        self,
+        roles: Mapping[TaskId, TaskRole],
+        of: Topology | None = None,
+        moving: Collection[TaskId] = (),
+        cuts: Mapping[TaskId, int] = NO_CUTS,
     ) -> None:
         made = of or topology()
         plans = {TaskId(0, number): task_of(made, number, running=False).plan for number in range(2)}
-        self.life.assign(ApplicationLayout(plans, {"in": 2}, frozenset()), roles, moving)
+        self.life.assign(ApplicationLayout(plans, {"in": 2}, frozenset()), roles, moving, cuts)
 
     def run(self, *tasks: TaskId, of: Topology | None = None) -> None:
         """Assign, restore, run."""

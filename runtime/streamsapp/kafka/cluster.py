@@ -7,17 +7,14 @@ reads beyond the end of what Kafka Streams committed. Called on whichever thread
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from threading import Lock
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
-from streamsapp.brokers.bounds import check_told
 from streamsapp.brokers.connection import Connection
 from streamsapp.brokers.coordinators import GROUP, check_coordinator, coordinator_of, find_coordinator
-from streamsapp.brokers.encoding import INT16, INT32, NO_TAGS, Reader, encoded_count, encoded_text
 from streamsapp.brokers.errors import RefusedError, UnreachableError
 from streamsapp.brokers.messages.offset_commit import (
     OffsetCommitRequest,
@@ -32,6 +29,7 @@ from streamsapp.clock import SystemClock
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.deadline import Deadline
 from streamsapp.kafka.described import NOTHING, Described, check_described, described, topics_request
+from streamsapp.kafka.offset_fetch import OffsetFetchAnswer, OffsetFetchRequest
 from streamsapp.kafka.partition_offsets import EARLIEST, LATEST, offsets_at
 from streamsapp.record import TopicIdentity, TopicPartition
 
@@ -54,8 +52,6 @@ _ELSEWHERE = frozenset(
 _PAUSE = 0.1
 #: The part of the time in which one broker is to answer, and in which a coordinator is looked for again.
 _ONE, _AGAIN = 0.4, 0.8
-
-_FETCHED = struct.Struct(">iq")
 
 
 class Cluster:
@@ -112,9 +108,9 @@ class Cluster:
     def committed(self, partitions: Iterable[TopicPartition], timeout: float) -> dict[TopicPartition, Committed]:
         """Offset and metadata of the partitions for which the group has committed one. Raises ``KafkaException``."""
         asked = list(partitions)
-        request = _OffsetFetchRequest(self._group, asked, stable=self._committed_only)
+        request = OffsetFetchRequest(self._group, asked, stable=self._committed_only)
 
-        def codes(answer: _OffsetFetchAnswer) -> list[int]:
+        def codes(answer: OffsetFetchAnswer) -> list[int]:
             return [answer.error_code, *(each.error_code for each in answer.offsets)]
 
         answer = self._asked(lambda connection: self._coordinated(connection, request, codes, timeout), timeout)
@@ -206,66 +202,6 @@ async def _described(connection: Connection, names: Collection[str], timeout: fl
     )
     connection.learn(answer)
     return described(answer)
-
-
-class _Fetched(NamedTuple):
-    name: TopicPartition
-    offset: int
-    metadata: str
-    error_code: int
-
-
-class _OffsetFetchAnswer(NamedTuple):
-    error_code: int
-    offsets: list[_Fetched]
-
-
-class _OffsetFetchRequest(RequestByHand[_OffsetFetchAnswer]):
-    """Asks which offsets a group has committed. Metadata may be anything if another program committed it."""
-
-    name, API_KEY, first_compact = "OffsetFetchRequest", 9, 6
-    _with_throttle, _with_epoch, _with_stable = 3, 5, 7
-
-    def __init__(self, group: str, partitions: Collection[TopicPartition], *, stable: bool) -> None:
-        """``stable``: waits for the offsets of open transactions (KIP-447)."""
-        super().__init__((2, 7))
-        self._group, self._partitions, self._stable = group, partitions, stable
-
-    def parts(self, version: int, *, compact: bool) -> Iterator[bytes]:
-        by_topic: dict[str, list[int]] = {}
-        for topic, number in self._partitions:
-            by_topic.setdefault(topic, []).append(number)
-        yield encoded_text(self._group, compact=compact)
-        yield encoded_count(len(by_topic), compact=compact)
-        for topic, numbers in by_topic.items():
-            yield encoded_text(topic, compact=compact)
-            yield encoded_count(len(numbers), compact=compact)
-            yield b"".join(map(INT32.pack, numbers))
-            yield NO_TAGS if compact else b""
-        if version >= self._with_stable:
-            yield b"\1" if self._stable else b"\0"
-
-    def read(self, reader: Reader, version: int) -> _OffsetFetchAnswer:
-        if version >= self._with_throttle:
-            reader.read(INT32)
-        found: list[_Fetched] = []
-        for _ in range(reader.count()):
-            topic = reader.text()
-            for _ in range(reader.count()):
-                number, offset = reader.read(_FETCHED)
-                if version >= self._with_epoch:
-                    reader.read(INT32)
-                metadata = reader.text_or_none("replace") or ""
-                (code,) = reader.read(INT16)
-                reader.skip_tags()
-                # librdkafka ends metadata with a zero, as C does.
-                found.append(_Fetched(TopicPartition(topic, number), offset, metadata.removesuffix("\0"), code))
-            reader.skip_tags()
-        (code,) = reader.read(INT16)
-        reader.skip_tags()
-        if not code:
-            check_told("OffsetFetch", list(self._partitions), [each.name for each in found])
-        return _OffsetFetchAnswer(code, found)
 
 
 def _check(code: int) -> None:

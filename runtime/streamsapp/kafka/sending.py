@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeAlias
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from streamsapp.errors import StreamsError
 from streamsapp.kafka.group_member import Member
@@ -22,6 +22,10 @@ OnRefused: TypeAlias = Callable[[KafkaError, InputRecord], None]
 Failure: TypeAlias = tuple[KafkaError, InputRecord]
 #: Offsets with their metadata.
 Offsets: TypeAlias = Mapping[TopicPartition, tuple[int, str]]
+
+
+class NothingCommittedError(KafkaException):
+    """The coordinator has refused a commit of offsets as a whole."""
 
 
 class AbortableError(StreamsError):

@@ -139,6 +139,13 @@ class Assignment:
     matched: Mapping[int, MatchedTopics] = field(default_factory=dict)
     #: Tasks that are on their way from one member to another: the next assignment gives them to a member.
     moving: frozenset[TaskId] = frozenset()
+    #: The number that an owner's last commit of a task has, if the task goes on at its heir from there (``cut``); and
+    #: the tasks that move like that.
+    cut: int = 0
+    by_cut: frozenset[TaskId] = frozenset()
+    #: Those among them that come to this instance. Once the cut is there, the same assignment is given once more, and
+    #: has them in ``active``.
+    coming: frozenset[TaskId] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -213,6 +220,15 @@ class Membership(Protocol):
         """Return whether a commit may begin. Not while the instance joins, unless that takes long, nor when it is no
         member, or has news that was not polled yet. The tasks may belong to another instance by then. A join waits for
         the commit that began."""
+        ...
+
+    def cuts(self, number: int) -> bool:
+        """Return whether the commit under way may be the last one of tasks that move by this cut. Not if its generation
+        is over or about to be: the instance may have said already that the tasks are its own."""
+        ...
+
+    def handed_over(self) -> None:
+        """Tasks were given up, and their heirs go on without a new assignment: ask for one when they have begun."""
         ...
 
     def end_commit(self) -> None:

@@ -17,6 +17,7 @@ from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.membership import fencing, leader_decision
 from streamsapp.membership.api import GroupTasks, TaskCatalogue
 from streamsapp.membership.assignor.model import AssignorSettings, TaskAssignor
+from streamsapp.membership.cut import new_number
 from streamsapp.membership.fencing import DepartedMembers
 from streamsapp.membership.leader_decision import MemberSubscription, SubscriptionReader
 
@@ -56,7 +57,9 @@ class GroupLeader:
             rack_tags=tuple(sorted(self._config.client_tags)),
         )
         dead = await self._dead(subscriptions, departed, everybody=len(subscriptions) == len(members))
-        decision = leader_decision.decide(members, subscriptions, self._assignor, settings, dead, known.matched)
+        decision = leader_decision.decide(
+            members, subscriptions, self._assignor, settings, dead, known.matched, new_number()
+        )
         due = self._clock.monotonic() + self._config.probing_rebalance_interval_ms / 1000
         self._follow_up = due if decision.follow_up else math.inf
         return dict(decision.answers)

@@ -47,6 +47,7 @@ class MemberSubscription:
     endpoint: str = ""
     shutdown: bool = False
     nonce: int = 0
+    cuts: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ class SubscriptionReader:
             subscription.endpoint,
             subscription.shutdown,
             subscription.nonce,
+            subscription.cuts,
         )
 
     def _unpacked(self, subscription: Subscription) -> _KnownTasks:
@@ -118,9 +120,11 @@ def decide(
     settings: AssignorSettings,
     dead: Collection[str],
     matched: Mapping[int, MatchedTopics] = _NONE,
+    cut: int = 0,
 ) -> Decision:
     """Decide the answer to each of ``members``; ``subscriptions`` lacks the ones that could not be read. ``matched``:
-    the topics that the leader found for patterns, by which the subscriptions were read.
+    the topics that the leader found for patterns, by which the subscriptions were read. ``cut``: a number that no
+    earlier assignment has had.
 
     A member is left out, as if it could not be read, if nothing can be decided with it; the others go on. It is found
     by deciding for more and more members, first for the members whose topology most of them have. An error of the
@@ -129,7 +133,7 @@ def decide(
 
     def decide_for(some: Mapping[str, MemberSubscription]) -> Decision:
         decided = plan(some, assignor, settings)
-        return Decision(answers(members, some, decided, dead, matched), decided.follow_up)
+        return Decision(answers(members, some, decided, dead, matched, cut), decided.follow_up)
 
     try:
         return decide_for(subscriptions)
@@ -217,10 +221,11 @@ def answers(
     decided: Plan,
     dead: Collection[str],
     matched: Mapping[int, MatchedTopics] = _NONE,
+    cut: int = 0,
 ) -> dict[str, bytes]:
     """The message to each of ``members``; ``subscriptions`` lacks the ones that could not be read. Raises
     ``MalformedError`` for what they could not read."""
-    group = _group_view(subscriptions, decided, dead, matched).encode()
+    group = _group_view(subscriptions, decided, dead, matched, cut).encode()
     GroupView.decode(group)
     return {
         member: _encoded_share(subscriptions[member], decided.members[member], group)
@@ -235,7 +240,9 @@ def _group_view(
     decided: Plan,
     dead: Collection[str],
     matched: Mapping[int, MatchedTopics],
+    cut: int,
 ) -> GroupView:
+    coming = _by_cut(subscriptions, decided) if cut else {}
     peers = [
         PeerEntry(
             member,
@@ -244,13 +251,28 @@ def _group_view(
             member_messages.pack(decided.members[member].active),
             member_messages.pack(decided.members[member].standby),
             each.state.draining,
+            member_messages.pack(coming.get(member, ())),
         )
         for member, each in sorted(subscriptions.items())
     ]
     held_back = member_messages.pack(decided.held_back)
     shutdown = any(each.shutdown for each in subscriptions.values())
     topics = member_messages.pack_matched(matched)
-    return GroupView(member_messages.VERSION, peers, sorted(dead), shutdown, held_back, topics)
+    return GroupView(member_messages.VERSION, peers, sorted(dead), shutdown, held_back, topics, cut if coming else 0)
+
+
+def _by_cut(subscriptions: Mapping[str, MemberSubscription], decided: Plan) -> dict[str, set[TaskId]]:
+    """The tasks that come to each member by a cut: one member alone has such a task, which is to give it up, and both
+    know how. Whatever the assignor says, there is one heir, and it knows the task."""
+    run = frozenset[TaskId]().union(*(share.active for share in decided.members.values()))
+    coming: dict[str, set[TaskId]] = {}
+    for task, heir in decided.heirs.items():
+        owners = [each for each in subscriptions.values() if task in each.state.active]
+        if task in run or len(owners) != 1 or heir not in subscriptions:
+            continue
+        if subscriptions[heir].cuts and owners[0].cuts and task in subscriptions[heir].tasks:
+            coming.setdefault(heir, set()).add(task)
+    return coming
 
 
 def _encoded_share(subscription: MemberSubscription, share: MemberPlan, group: bytes) -> bytes:

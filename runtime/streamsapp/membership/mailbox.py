@@ -108,6 +108,16 @@ class MembershipMailbox:
             self._commits.under_way = self._open
             return True
 
+    def cuts(self, number: int) -> bool:
+        """Return whether the commit under way may have this cut: it is of the generation whose assignment has it, and
+        this member has not begun to join the next. A join that begins now waits for the commit."""
+        with self._lock:
+            assigned, commits = self._assigned, self._commits
+            if assigned is None or commits.under_way is None or commits.wait_until is not None:
+                return False
+            current = commits.under_way == self._open and commits.under_way.generation == assigned.generation
+            return current and assigned.cut == number
+
     def end_commit(self) -> None:
         """Also when there was nothing to commit."""
         with self._lock:

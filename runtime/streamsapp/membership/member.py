@@ -25,6 +25,7 @@ from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.deadline import ClosingTime
 from streamsapp.errors import StreamsError
 from streamsapp.kafka import group_member
+from streamsapp.kafka.sending import NothingCommittedError
 from streamsapp.membership import fencing, wire
 from streamsapp.membership.api import Holdings, News, TaskCatalogue
 from streamsapp.membership.assignor.model import TaskAssignor
@@ -151,6 +152,13 @@ class GroupMember:
     def begin_commit(self) -> bool:
         return self._mailbox.begin_commit()
 
+    def cuts(self, number: int) -> bool:
+        return self._mailbox.cuts(number)
+
+    def handed_over(self) -> None:
+        if self._rebalance is not None:
+            self._rebalance.handed_over()
+
     def end_commit(self) -> None:
         self._mailbox.end_commit()
 
@@ -168,14 +176,16 @@ class GroupMember:
             )
         except UnreachableError as error:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"offsets: {error}", False, True)) from error
-        for partition, code in wire.commit_errors(answer).items():
+        errors = wire.commit_errors(answer)
+        for partition, code in errors.items():
             if code == KafkaError.UNKNOWN_TOPIC_OR_PART and self._rebalance.own.no_task_reads(partition):
                 log.info("the offset of %s is not committed: no task reads it any more", partition)
                 continue
             if code in (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE):
                 coordinator.forget()
             text = f"the offset of {partition} was not committed: {KafkaError(code).str()}"
-            raise KafkaException(KafkaError(code, text, False, code in _RETRIABLE))
+            kind = NothingCommittedError if errors.keys() == offsets.keys() else KafkaException
+            raise kind(KafkaError(code, text, False, code in _RETRIABLE))
 
     def metadata(self) -> group_member.Member:
         """This member in the generation in which the commit under way began."""

@@ -34,6 +34,7 @@ MAX_THREADS = 1024
 _END = 2**31
 _Number = Annotated[int, Meta(ge=0, lt=_END)]
 _Lag = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+_Cut = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _Nonce = Annotated[int, Meta(ge=0, lt=2**32)]
 #: Is shown in logs.
 _LONGEST_TEXT = 1000
@@ -145,6 +146,8 @@ class Subscription(Message, frozen=True):
     on_disk: Tasks
     definitions: Annotated[list[Definition], Meta(max_length=MAX_TASKS)]
     by_pattern: Annotated[list[PatternSources], Meta(max_length=MAX_TASKS)] = []
+    #: It hands over tasks by a cut, and takes them over by one.
+    cuts: bool = False
 
 
 class PeerEntry(Message, frozen=True):
@@ -156,6 +159,8 @@ class PeerEntry(Message, frozen=True):
     active: Tasks
     standby: Tasks
     draining: bool
+    #: The tasks that come to it as soon as their owners have committed the cut.
+    coming: Tasks = {}
 
 
 class GroupView(Message, frozen=True):
@@ -169,6 +174,8 @@ class GroupView(Message, frozen=True):
     #: Tasks that no member gets.
     held_back: Tasks = {}
     matched: Annotated[list[Matched], Meta(max_length=MAX_TASKS)] = []
+    #: The number of the cut by which tasks are coming to members; 0 if none is.
+    cut: _Cut = 0
 
 
 class AssignmentInfo(Message, frozen=True):

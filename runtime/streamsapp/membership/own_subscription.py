@@ -60,6 +60,7 @@ class OwnSubscription:
             on_disk=member_messages.pack(held.on_disk),
             definitions=definitions,
             by_pattern=member_messages.pack_patterns(known),
+            cuts=True,
         )
         return wire.subscription(topics, said.encode())
 

@@ -12,9 +12,10 @@ from functools import partial
 from typing import Any
 
 from streamsapp.brokers.connection import Connection
+from streamsapp.brokers.errors import UnreachableError
 from streamsapp.clock import Clock
 from streamsapp.errors import StreamsAppError, StreamsError
-from streamsapp.membership import fencing, member_messages
+from streamsapp.membership import cut, fencing, member_messages
 from streamsapp.membership.api import Assignment, Lost, MatchedTopics, Peer, ShutdownRequested
 from streamsapp.membership.classic_protocol import GroupMembership
 from streamsapp.membership.fencing import DepartedMembers
@@ -37,6 +38,10 @@ SETTLING = 0.02
 COMMIT_FIRST = 0.1
 #: Before another try, after an assignment that cannot be used, in seconds.
 AGAIN = 1.0
+#: Between two looks for a cut, at first and after so many seconds without one: then the owner is late.
+LOOK, LATE_LOOK, LATE = 0.005, 0.05, 1.0
+#: How long an heir is left alone with its first results, before the group is to know who runs what, in seconds.
+BEGUN = 0.2
 
 
 class RebalanceHandler:
@@ -70,6 +75,8 @@ class RebalanceHandler:
         self._asked_to_stop = False
         #: The next rebalance is soon: tasks are on their way, or a member that drains has none left.
         self.expects_rebalance = False
+        #: And it follows at once on the one before, for which this member has committed.
+        self.committed_lately = False
 
     def start(self) -> None:
         """Begin to join, to show signs of life, and to watch the polling thread."""
@@ -79,7 +86,7 @@ class RebalanceHandler:
     # ---- what the group asks for (``group.Delegate``) ---------------------------------------------------------------
 
     async def prepare(self) -> None:
-        if self.own.commits_first and not self.expects_rebalance:  # the last commit was a moment ago then
+        if self.own.commits_first and not self.committed_lately:
             await self._commit_first()
         self._mailbox.joining()
         # The coordinator removes a member that takes longer than the rebalance time-out: then the commit is refused.
@@ -124,6 +131,7 @@ class RebalanceHandler:
         self._in_group = True
         leave = any(each.draining and not each.active for each in assignment.peers.values())
         self.expects_rebalance = leave or bool(assignment.moving)
+        self.committed_lately = self.expects_rebalance and not assignment.by_cut
         self._mailbox.open(identity)
         log.info(
             "group %s, generation %d: this instance runs tasks %s, keeps %d standbys and %d warm-up replicas; "
@@ -140,7 +148,7 @@ class RebalanceHandler:
         if assignment.active - self.own.held.active and self._departed.dead:
             self._connection.spawn(partial(self._guarded, partial(self._fence_and_hand_over, assignment, self._joins)))
         else:
-            self._mailbox.put(assignment, self._transactional_id)
+            self._hand_out(assignment)
         if self._settings.instance_id is not None and share.nonce not in (0, self.own.nonce):
             self._connection.spawn(partial(self._take_place, self._joins))
         elif view.shutdown and not self._asked_to_stop:
@@ -166,13 +174,20 @@ class RebalanceHandler:
             held_back=member_messages.unpack(view.held_back),
             matched=member_messages.unpack_matched(view.matched),
         )
+        coming = {each.name: member_messages.unpack(each.coming) for each in view.peers if view.cut}
         known = self._known(assignment.matched)
         unknown = (assignment.active | assignment.standby | assignment.warmup) - known
         if unknown:
             named = ", ".join(str(task) for task in sorted(unknown)[:10])
             raise MalformedError(f"it has {len(unknown)} tasks that this application does not have ({named})")
         run = assignment.held_back.union(*(peer.active for peer in assignment.peers.values()))
-        return replace(assignment, moving=known - run)
+        by_cut = frozenset[TaskId]().union(*coming.values())
+        if by_cut - known or by_cut & run or len(by_cut) < sum(map(len, coming.values())):
+            raise MalformedError(
+                "tasks come to members by a cut that there are not, that members run, or that are two's"
+            )
+        mine = coming.get(identity.member_id, frozenset())
+        return replace(assignment, moving=known - run, cut=view.cut, by_cut=by_cut, coming=mine)
 
     def _known(self, matched: Mapping[int, MatchedTopics]) -> frozenset[TaskId]:
         """The tasks that there are with the topics that the leader found."""
@@ -212,7 +227,48 @@ class RebalanceHandler:
                 break
             await self._connection.sleep(self._settings.heartbeat_interval)
         if holds():
-            self._mailbox.put(assignment, self._transactional_id)
+            self._hand_out(assignment)
+
+    # ---- cuts --------------------------------------------------------------------------------------------------------
+
+    def _hand_out(self, assignment: Assignment) -> None:
+        self._mailbox.put(assignment, self._transactional_id)
+        if assignment.coming:
+            self._connection.spawn(partial(self._guarded, partial(self._take_over, assignment, self._joins)))
+
+    async def _take_over(self, assignment: Assignment, join: int) -> None:
+        """Give the polling thread each task that comes here once its owner has committed the cut. It is over with the
+        generation: from when this member joins anew, the next assignment says whose the tasks are."""
+        tasks = self.own.catalogue.decided(assignment.matched).tasks
+        began = self._clock.monotonic()
+        while assignment.coming and self._joins == join:
+            reads = {task: tasks[task].partitions for task in assignment.coming}
+            try:
+                found = await cut.find(self.group.coordinator, self._settings.group_id, reads, assignment.cut)
+            except UnreachableError as error:
+                log.debug("group %s: the cut is not known now: %s", self._settings.group_id, error)
+                found = frozenset()
+            if found and self._joins == join and self._clock.monotonic() < self.group.session.safe_until:
+                assignment = replace(
+                    assignment,
+                    active=assignment.active | found,
+                    standby=assignment.standby - found,
+                    warmup=assignment.warmup - found,
+                    moving=assignment.moving - found,
+                    coming=assignment.coming - found,
+                )
+                self._mailbox.put(assignment, self._transactional_id)
+            late = self._clock.monotonic() - began > LATE
+            await self._connection.sleep(LATE_LOOK if late else LOOK)
+
+    def handed_over(self) -> None:
+        """Tasks of this member go on at their heirs. Any thread."""
+        self._connection.spawn(partial(self._guarded, partial(self._begin_anew, self._joins)))
+
+    async def _begin_anew(self, join: int) -> None:
+        await self._connection.sleep(BEGUN)
+        if self._joins == join:
+            self.group.rejoin("tasks were handed over")
 
     # ---- the polling thread ------------------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.errors import CommitError
 from streamsapp.kafka.producer import AtLeastOnceProducer, ExactlyOnceProducer, GroupOffsets
 from streamsapp.kafka.sending import AbortableError
+from streamsapp.runtime.last_commits import LastCommits
 from streamsapp.tasks.stream_task import TaskEpoch
 from streamsapp.tasks.task_manager import EpochEnd, TaskManager
 
@@ -86,6 +87,10 @@ class GroupCommits(GroupOffsets, Protocol):
 
     def begin_commit(self) -> bool:
         """True if a commit may begin now."""
+        ...
+
+    def cuts(self, number: int) -> bool:
+        """True if the commit under way may be the last one of tasks that move by this cut."""
         ...
 
     def end_commit(self) -> None:
@@ -223,11 +228,7 @@ class Commit:
 
     def _commit_offsets(self, epochs: list[TaskEpoch], confirmed: Callable[[], bool]) -> Iterator[None]:
         """Commit; a commit that the broker cannot take now is tried again until the task time-out."""
-        offsets = {
-            partition: (consumed.offset, consumed.metadata)
-            for epoch in epochs
-            for partition, consumed in epoch.offsets.items()
-        }
+        last = LastCommits(epochs, self._membership.cuts, transactional=self._producer.transactional)
         give_up = self._clock.monotonic() + self._give_up_after
         pause = RETRY_FIRST
         while True:
@@ -239,6 +240,7 @@ class Commit:
                     self._rest()
                     yield
                 self._producer.poll()
+                offsets = last.offsets()
                 if self._collector.drained:  # by now, no record needs a dead letter
                     self._producer.prepare(offsets, self._membership)
                 yield from self._acknowledged()
@@ -249,6 +251,7 @@ class Commit:
                     raise CommitError(
                         f"no commit went through for {self._give_up_after:.0f} s: {error}; is the broker reachable?"
                     ) from error
+                last.refused(error)
                 log.warning("the commit did not go through, trying again in %.1f s: %s", pause, error)
             finally:
                 self._membership.end_commit()

@@ -9,8 +9,8 @@ with the first commit that has read anything of the task, at least once when rec
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from streamsapp.clock import Clock
 from streamsapp.membership.api import Assignment
@@ -34,6 +34,23 @@ class HandOver:
     at_ms: int
     gap: float
     kind: str
+    #: How many seconds of the gap had passed at each step: ``assigned`` to this instance, ``restored``, first record
+    #: ``read``.
+    steps: Mapping[str, float] = field(default_factory=dict, compare=False)
+
+
+@dataclass
+class _Coming:
+    """A task that came here and has no results yet."""
+
+    #: Since when it stands still, in monotonic seconds.
+    since: float
+    kind: str
+    steps: dict[str, float] = field(default_factory=dict)
+
+    def reach(self, step: str, now: float) -> None:
+        """Note a step, if it is the first time."""
+        self.steps.setdefault(step, round(max(0.0, now - self.since), 4))
 
 
 class HandOvers:
@@ -44,8 +61,7 @@ class HandOvers:
         self._exactly_once = exactly_once
         #: Since when tasks are on their way to some instance, in monotonic seconds.
         self._moving: dict[TaskId, float] = {}
-        #: Tasks that came here and have no results yet: since when they stand still, and of which kind that is.
-        self._coming: dict[TaskId, tuple[float, str]] = {}
+        self._coming: dict[TaskId, _Coming] = {}
         self.last: deque[HandOver] = deque(maxlen=MOST)
 
     def assigned(self, assignment: Assignment, here: Iterable[TaskId]) -> None:
@@ -54,18 +70,27 @@ class HandOvers:
         self._coming = {task: since for task, since in self._coming.items() if task in assignment.active}
         for task in assignment.active - mine - self._coming.keys():
             moving = self._moving.get(task)
-            self._coming[task] = (now, UNPLANNED) if moving is None else (moving, PLANNED)
+            self._coming[task] = _Coming(now, UNPLANNED) if moving is None else _Coming(moving, PLANNED)
+            self._coming[task].reach("assigned", now)
         self._moving = {task: self._moving.get(task, now) for task in assignment.moving - mine}
 
     def processed(self, tasks: Iterable[StreamTask]) -> None:
         """A pass of the polling thread: at least once, results are sent as they come. A task that runs and has nothing
         to read misses nothing: its first record may come much later, and shows no gap."""
         for task in tasks if self._coming else ():
+            self._follow(task)
             if task.processed_records:
                 if not self._exactly_once:
                     self._end((task,), self._clock.monotonic())
             elif task.input_lag == 0 and task.state is TaskState.RUNNING:
                 self._coming.pop(task.id, None)
+
+    def _follow(self, task: StreamTask) -> None:
+        coming = self._coming.get(task.id)
+        if coming is not None and task.initialized:
+            coming.reach("restored", self._clock.monotonic())
+            if task.processed_records:
+                coming.reach("read", self._clock.monotonic())
 
     def committed(self, tasks: Iterable[StreamTask], now: float) -> None:
         """A commit has ended, at ``now`` (monotonic seconds)."""
@@ -75,9 +100,9 @@ class HandOvers:
     def _end(self, tasks: Iterable[StreamTask], now: float) -> None:
         for task in tasks:
             if task.id in self._coming and task.state is TaskState.RUNNING:
-                since, kind = self._coming.pop(task.id)
-                if now - since <= LONGEST:
-                    self.last.append(HandOver(task.id, self._clock.now_ms(), max(0.0, now - since), kind))
+                it = self._coming.pop(task.id)
+                if (gap := now - it.since) <= LONGEST:
+                    self.last.append(HandOver(task.id, self._clock.now_ms(), max(0.0, gap), it.kind, it.steps))
 
 
 def _has_read(task: StreamTask) -> bool:

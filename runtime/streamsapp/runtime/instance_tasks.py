@@ -13,6 +13,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
 from streamsapp.deadline import ClosingTime
 from streamsapp.errors import StateStoreError
@@ -35,6 +37,19 @@ log = logging.getLogger(__name__)
 LET_GO = 30.0
 #: How long closing waits for last snapshots, in seconds.
 LAST_SNAPSHOTS = 30.0
+
+
+#: Of an assignment in which no task goes on at its heir at once.
+NO_CUTS: Mapping[TaskId, int] = MappingProxyType({})
+
+
+class GivenUp(NamedTuple):
+    """The tasks that an instance does not have any more."""
+
+    #: Some of them stand still until the group has assigned them anew.
+    waited_for: bool
+    #: There are any; the others go on at their heirs.
+    handed_over: bool
 
 
 class InstanceTasks:
@@ -64,6 +79,8 @@ class InstanceTasks:
         self.all: dict[TaskId, StreamTask] = {}
         #: Active tasks that go to other instances when they are committed, and what becomes of them here.
         self.giving_up: Mapping[TaskId, TaskRole | None] = {}
+        #: A task was handed over and closed before its last commit was through: the group has to see to it.
+        self._left_in_doubt = False
         self._layout: ApplicationLayout | None = None
 
     def on_disk(self) -> frozenset[TaskId]:
@@ -82,7 +99,9 @@ class InstanceTasks:
         tasks = list(self.all.values())
         return Holdings(
             generation=generation,
-            active=frozenset(task.id for task in tasks if task.role is TaskRole.ACTIVE),
+            active=frozenset(
+                task.id for task in tasks if task.role is TaskRole.ACTIVE and not task.control.handed_over
+            ),
             lags={task.id: self._restoration.reading.lag(task) for task in tasks if task.role is not TaskRole.ACTIVE},
             on_disk=self.on_disk() - {task.id for task in tasks},
         )
@@ -95,17 +114,31 @@ class InstanceTasks:
     # ---- assigned ----------------------------------------------------------------------------------------------
 
     def assign(
-        self, layout: ApplicationLayout, wanted: Mapping[TaskId, TaskRole], moving: Collection[TaskId] = ()
+        self,
+        layout: ApplicationLayout,
+        wanted: Mapping[TaskId, TaskRole],
+        moving: Collection[TaskId] = (),
+        cuts: Mapping[TaskId, int] = NO_CUTS,
     ) -> None:
         """Take these roles. Tasks that go to others stop, and are given up when they are at rest; what is new starts at
-        once; all others are not touched. Tasks that are ``moving`` may come here next."""
+        once; all others are not touched. Tasks that are ``moving`` may come here next. ``cuts``: the numbers with which
+        tasks are committed for the last time, by task."""
         if any(task_id not in self.all or self.all[task_id].role is not TaskRole.ACTIVE for task_id in moving):
             self._feeder.expect_tasks()
         self._layout = layout
-        altered = [each.id for each in self.all.values() if each.id in wanted and _reads_others(each, layout)]
+        # A task that was handed over and comes back is made anew: its heir may have run it meanwhile.
+        altered = [
+            each.id
+            for each in self.all.values()
+            if each.id in wanted and (each.control.handed_over or _reads_others(each, layout))
+        ]
+        for task in self.all.values():
+            task.control.cut = 0
         changed = changes({task_id: task.role for task_id, task in self.all.items()}, wanted, altered)
         self.giving_up = changed.given_up
         self._tasks.retire(changed.given_up)
+        for task_id in changed.given_up:  # from now on it takes no more records
+            self._end_with(self.all[task_id], cuts.get(task_id, 0))
         for task_id, role in changed.renamed.items():
             self.all[task_id].role = role
         self.close([self.all[task_id] for task_id in sorted(changed.dropped)])
@@ -118,13 +151,18 @@ class InstanceTasks:
             self.all[task.id] = task
             self._restoration.add(task)
 
+    def _end_with(self, task: StreamTask, cut: int) -> None:
+        if cut and task.initialized and not task.control.handed_over:
+            task.control.cut = cut
+            task.touched = True  # or the last commit would leave out what has nothing new
+
     def at_rest(self) -> bool:
         """Return whether nothing is left to be committed of the tasks that go to others."""
         return self._tasks.at_rest(self.giving_up)
 
-    def give_up(self) -> bool:
+    def give_up(self) -> GivenUp:
         """The tasks that go to others are committed: close them, or keep their stores as replicas. Tasks that read
-        other topics now begin again. Returns whether others wait for any."""
+        other topics now begin again. Returns which of them others wait for."""
         leaving = [self.all[task_id] for task_id in self.giving_up]
         staying = {task.id: role for task in leaving if (role := self.giving_up[task.id]) is not None}
         self.giving_up = {}
@@ -140,7 +178,8 @@ class InstanceTasks:
         for task_id, role in staying.items():
             self.all[task_id] = recycled.get(task_id) or self._create(task_id, role)
             self._restoration.add(self.all[task_id])
-        return any(staying.get(task.id) is not TaskRole.ACTIVE for task in leaving)
+        left = [task for task in leaving if staying.get(task.id) is not TaskRole.ACTIVE]
+        return GivenUp(waited_for=any(not task.control.handed_over for task in left), handed_over=bool(left))
 
     def _create(self, task_id: TaskId, role: TaskRole) -> StreamTask:
         assert self._layout is not None
@@ -188,9 +227,18 @@ class InstanceTasks:
         self._detach(sound)
         self._restoration.close(sound, wipe=wipe)
         for task in sound:
+            if task.control.handed_over:  # it may be its heir's: the group knows that
+                self._left_in_doubt = True
+                self._forget(task)
+                continue
             self.all[task.id] = self._create(task.id, task.role)
             self._restoration.add(self.all[task.id])
         self._tasks.retire(self.giving_up)
+
+    def take_in_doubt(self) -> bool:
+        """Return whether tasks were closed that may be their heirs' or nobody's; says so once."""
+        in_doubt, self._left_in_doubt = self._left_in_doubt, False
+        return in_doubt
 
     # ---- closed ------------------------------------------------------------------------------------------------
 
@@ -204,7 +252,10 @@ class InstanceTasks:
         self._detach(closing)
         self._restoration.close(closing, clean=clean)
         for task in closing:
-            self.all.pop(task.id, None)
+            self._forget(task)
+
+    def _forget(self, task: StreamTask) -> None:
+        self.all.pop(task.id, None)
         self.giving_up = {task_id: role for task_id, role in self.giving_up.items() if task_id in self.all}
 
     def _left_now(self, task_id: TaskId) -> None:

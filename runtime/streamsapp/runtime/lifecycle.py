@@ -114,9 +114,11 @@ class Lifecycle:
         self._group.check_session()
         if not committing:
             self._recovery.revive()
+            if self._tasks.take_in_doubt():
+                self._group.membership.rejoin(at_once=True)
         news = self._take_news()
-        if not committing and self._tasks.giving_up and self._tasks.at_rest() and self._tasks.give_up():
-            self._group.membership.rejoin(at_once=True)
+        if not committing and self._tasks.giving_up and self._tasks.at_rest():
+            self._give_up()
         self.took_over = self._tasks.take_restored()
         self.hand_overs.processed(self._tasks.all.values())
         if self._state.state is ClientState.REBALANCING:
@@ -124,6 +126,13 @@ class Lifecycle:
         self.readiness.update(self._tasks.all)
         self._group.follow_warmups(self._tasks.all)
         return news
+
+    def _give_up(self) -> None:
+        given_up = self._tasks.give_up()
+        if given_up.waited_for:
+            self._group.membership.rejoin(at_once=True)
+        elif given_up.handed_over:
+            self._group.membership.handed_over()
 
     def take_last_news(self) -> None:
         """Hear the group's news before the last commit, which may not begin otherwise; assignments are not followed.
@@ -153,7 +162,8 @@ class Lifecycle:
         self.layout = self.layouts.following(assignment.matched)
         roles = assigned_roles(assignment)
         self.hand_overs.assigned(assignment, [task.id for task in self._tasks.active])
-        self._tasks.assign(self.layout, roles, assignment.moving)
+        cuts = dict.fromkeys(assignment.by_cut, assignment.cut)
+        self._tasks.assign(self.layout, roles, assignment.moving, cuts)
         self.readiness.assigned(roles.keys())
         self._tell_state()
 

@@ -108,7 +108,8 @@ def _hang(hang: Hang) -> dict[str, Any]:
 
 
 def _hand_over(it: HandOver) -> dict[str, Any]:
-    return {"task": str(it.task), "at": _iso(it.at_ms), "gapSeconds": round(it.gap, 3), "kind": it.kind}
+    gap = round(it.gap, 3)
+    return {"task": str(it.task), "at": _iso(it.at_ms), "gapSeconds": gap, "kind": it.kind, "steps": dict(it.steps)}
 
 
 def _line(text: str) -> str:

@@ -3,7 +3,8 @@ task moves; and after that the topic that the offset belongs to, so that an offs
 
 The polling thread writes it with every commit and reads it when a task starts. The string is Base64 of
 ``02 ‖ partition time ‖ [count ‖ (length ‖ key ‖ value)… ‖ [01 ‖ topic id ‖ cluster id]]``; version 1 has the partition
-time only. Kafka Streams reads as many entries as are counted, and ignores what follows them.
+time only. Kafka Streams reads as many entries as are counted, and ignores what follows them. The cut of a hand-over is
+an entry, as earlier versions of this program take all that follows the topic's id for the cluster's.
 """
 
 from __future__ import annotations
@@ -27,22 +28,27 @@ _LONG = struct.Struct(">q")
 _TIME_ONLY, _LATEST = 1, 2
 #: Before the topic, whose id has so many bytes.
 _TOPIC, _ID_BYTES = b"\1", 16
+#: The key of the entry that is the cut.
+_CUT = "streamsapp.cut"
 
 
 @dataclass(frozen=True)
 class OffsetMetadata:
-    """Highest timestamp seen in the partition (-1: unknown), what processors want kept, and the topic."""
+    """Highest timestamp seen in the partition (-1: unknown), what processors want kept, the topic, and the number of
+    the cut if this is an owner's last commit (``membership.cut``)."""
 
     partition_time: int = UNKNOWN_TIME
     processor_metadata: Mapping[str, int] = field(default_factory=dict)
     topic: TopicIdentity = UNKNOWN_TOPIC
+    cut: int = 0
 
     def encode(self) -> str:
         """The string to commit."""
         parts = [_HEAD.pack(_LATEST, self.partition_time)]
-        if self.processor_metadata or self.topic.topic_id:
-            parts.append(_INT.pack(len(self.processor_metadata)))
-        for key, value in self.processor_metadata.items():
+        entries = {**self.processor_metadata, _CUT: self.cut} if self.cut else self.processor_metadata
+        if entries or self.topic.topic_id:
+            parts.append(_INT.pack(len(entries)))
+        for key, value in entries.items():
             encoded = key.encode()
             parts += (_INT.pack(len(encoded)), encoded, _LONG.pack(value))
         if self.topic.topic_id:
@@ -65,7 +71,9 @@ class OffsetMetadata:
         if version != _LATEST:
             _log.warning("the committed offset's metadata has version %d, known are 1 and 2", version)
             return cls()
-        return cls(partition_time, *_after_time(data[_HEAD.size :]))
+        entries, topic = _after_time(data[_HEAD.size :])
+        cut = entries.pop(_CUT, 0)
+        return cls(partition_time, entries, topic, cut)
 
 
 def _after_time(data: bytes) -> tuple[dict[str, int], TopicIdentity]:

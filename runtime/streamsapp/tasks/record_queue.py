@@ -25,12 +25,18 @@ _RECORD_OVERHEAD_BYTES = 400
 
 
 class ProcessingControl:
-    """One flag that every processing loop looks at before each record: set, they return at once."""
+    """One flag that every processing loop looks at before each record: set, they return at once. And how the task ends
+    here, if it goes to another instance."""
 
-    __slots__ = ("stop",)
+    __slots__ = ("cut", "handed_over", "stop")
 
     def __init__(self) -> None:
         self.stop = False
+        #: The number of the cut that the last commit carries, set by the polling thread once the task takes no more
+        #: records; 0: there is none.
+        self.cut = 0
+        #: The cut was sent: from then on the task is its heir's, whatever became of the commit.
+        self.handed_over = False
 
 
 class RecordQueue:

@@ -92,7 +92,11 @@ class ConsumedOffset:
     @cached_property
     def metadata(self) -> str:
         """The committed offset's metadata string, in Kafka Streams' format."""
-        return OffsetMetadata(self.partition_time, self.processor_metadata, self.topic).encode()
+        return self.metadata_with(0)
+
+    def metadata_with(self, cut: int) -> str:
+        """The same of an owner's last commit, with the number of its cut; 0: of any other."""
+        return OffsetMetadata(self.partition_time, self.processor_metadata, self.topic, cut).encode()
 
     @classmethod
     def committed(cls, offset: int, metadata: str | None, *, in_group: bool = True) -> ConsumedOffset:
@@ -108,6 +112,8 @@ class TaskEpoch:
     task: StreamTask
     offsets: Mapping[TopicPartition, ConsumedOffset]
     frozen: FrozenEpoch | None
+    #: The number of the cut if the task did nothing after it; else 0.
+    cut: int = 0
 
 
 class StreamTask:
@@ -491,21 +497,24 @@ class StreamTask:
         ``None`` when nothing happened since the last commit. Constant time: processing stands still meanwhile.
         """
         self.touched = False
+        if self.control.handed_over:
+            return None
+        cut = self.control.cut
         moved, metadata = self._group.take_moved(), self.context.processor_metadata.to_commit()
         offsets = {
             partition: ConsumedOffset(position, queue.partition_time, metadata, topic)
             for partition, queue in self._group.queues.items()
             if (topic := self.input_topic(partition)) is not None
             and (position := queue.position) is not None
-            and (position != self._committed.get(partition) or partition in moved)
+            and (cut or position != self._committed.get(partition) or partition in moved)
         }
         frozen = self.stores.freeze()
         self.context.commit_requested = False
         adopted = {each: at.offset for each, at in self.start_offsets.items() if not at.in_group}
-        if frozen is None and all(adopted.get(each) == at.offset for each, at in offsets.items()):
+        if frozen is None and not cut and all(adopted.get(each) == at.offset for each, at in offsets.items()):
             return None
         self._committed.update({partition: consumed.offset for partition, consumed in offsets.items()})
-        return TaskEpoch(self, offsets, frozen)
+        return TaskEpoch(self, offsets, frozen, cut)
 
     def restored_records(self, store: str) -> RestoredRecords | None:
         """Reads the records that restore a store, if they are those of a source topic."""
@@ -517,6 +526,8 @@ class StreamTask:
     def note_fresh(self, now_ms: int) -> None:
         """The stores have all that their changelogs have: a commit is through, and no other instance writes these. Or
         the input that restores a store is read to its end."""
+        if self.control.handed_over:
+            return  # its heir may write by now
         queues = self._group.queues
         for store in self.plan.changelogs:
             self.stores.note_fresh(store, now_ms)

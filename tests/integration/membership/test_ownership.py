@@ -8,12 +8,15 @@ import time
 from collections.abc import Mapping
 
 import pytest
+from confluent_kafka import KafkaException
 
 from kafka_cluster import Kafka
 from members import ENDLESS, TIMEOUT, Dealer, Instance, Members, tasks_of
 from streamsapp import TaskId
 from streamsapp.membership.api import Assignment, Holdings, Lost, TaskInfo
+from streamsapp.membership.assignor.assignor import HighAvailabilityTaskAssignor
 from streamsapp.membership.assignor.model import AssignorSettings, MemberState, Plan
+from streamsapp.serdes.offset_metadata import OffsetMetadata
 
 PARTITIONS = 12
 
@@ -46,11 +49,15 @@ class Ledger:
 class Worker(threading.Thread):
     """The polling thread of an instance, which takes its time."""
 
-    def __init__(self, instance: Instance, ledger: Ledger, seed: int) -> None:
+    def __init__(self, instance: Instance, ledger: Ledger, seed: int, *, by_cut: bool = False) -> None:
+        """``by_cut``: it hands tasks over by a cut where it may."""
         super().__init__(daemon=True)
         self.instance = instance
         self.ledger = ledger
         self.random = random.Random(seed)
+        self.by_cut = by_cut
+        #: The tasks that it has handed over by a cut, and those that came to it by one.
+        self.cut = self.came = 0
         self.stop = threading.Event()
 
     def run(self) -> None:
@@ -62,9 +69,11 @@ class Worker(threading.Thread):
                 instance.held = Holdings()
             elif isinstance(news, Assignment):
                 gone = instance.held.active - news.active
+                self.came += bool(news.cut) and len(news.active & news.by_cut - instance.held.active)
                 self.ledger.take(instance, news.active - instance.held.active)
                 instance.held = Holdings(news.generation, instance.held.active | news.active)
                 time.sleep(self.random.uniform(0, 0.05))
+                gone -= self.hand_over(gone & news.by_cut, news)
                 if gone:
                     self.ledger.give(instance, gone)
                     instance.held = Holdings(news.generation, instance.held.active - gone)
@@ -72,6 +81,29 @@ class Worker(threading.Thread):
             if self.random.random() < 0.01:
                 member.rejoin()
             time.sleep(0.005)
+
+    def hand_over(self, tasks: frozenset[TaskId], news: Assignment) -> frozenset[TaskId]:
+        """Commit the cut; returns the tasks that it does not have any more, whatever became of the commit."""
+        instance, member = self.instance, self.instance.member
+        if not (self.by_cut and tasks and member.begin_commit()):
+            return frozenset()
+        try:
+            if not member.cuts(news.cut):
+                return frozenset()
+            instance.held = Holdings(news.generation, instance.held.active - tasks)
+            self.ledger.give(instance, tasks)
+            if self.random.random() < 0.05:
+                return tasks  # it dies in the middle, as far as its heirs know
+            metadata = OffsetMetadata(cut=news.cut).encode()
+            partitions = {each for task in tasks for each in instance.tasks[task].partitions}
+            member.commit(dict.fromkeys(partitions, (self.random.randrange(100), metadata)))
+            self.cut += len(tasks)
+        except KafkaException:
+            return tasks
+        finally:
+            member.end_commit()
+            member.handed_over()
+        return tasks
 
     def leave(self) -> None:
         """In good order."""
@@ -86,14 +118,18 @@ class Worker(threading.Thread):
         self.instance.kill()
 
 
-def test_a_task_never_has_two_owners(kafka: Kafka, members: Members) -> None:
-    tasks = tasks_of(kafka.create_topic(partitions=PARTITIONS), PARTITIONS)
+@pytest.mark.parametrize("by_cut", [False, True], ids=["by rebalances", "by cuts"])
+def test_a_task_never_has_two_owners(kafka: Kafka, members: Members, *, by_cut: bool) -> None:
+    tasks = tasks_of(kafka.create_topic(partitions=PARTITIONS), PARTITIONS, stateful=False)
     app, ledger, chance = kafka.unique("app"), Ledger(), random.Random(4)
     workers: list[Worker] = []
+    everybody: list[Worker] = []
 
     def join() -> None:
-        worker = Worker(members.join(app, tasks), ledger, chance.randrange(1000))
+        instance = members.join(app, tasks, HighAvailabilityTaskAssignor() if by_cut else None)
+        worker = Worker(instance, ledger, chance.randrange(1000), by_cut=by_cut and chance.random() < 0.8)
         workers.append(worker)
+        everybody.append(worker)
         worker.start()
 
     for _ in range(3):
@@ -117,6 +153,8 @@ def test_a_task_never_has_two_owners(kafka: Kafka, members: Members) -> None:
         worker.leave()
     assert ledger.conflicts == []
     assert ledger.handed > 2 * PARTITIONS
+    assert any(each.cut for each in everybody) == by_cut
+    assert any(each.came for each in everybody) == by_cut
 
 
 class Listening(Dealer):

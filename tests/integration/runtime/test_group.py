@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import os
+import random
+import signal
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +19,7 @@ from instances import PATIENT, TIMEOUT, Instances, counts_per_key, eventually, p
 from kafka_cluster import Kafka
 from killable import count_per_key
 from streamsapp import ClientState, StreamsConfig, StreamsRuntime, TaskId, TopicPartition
+from streamsapp.local.broker import EmbeddedBroker
 from streamsapp.runtime.listeners import StandbyUpdateListener, SuspendReason
 
 PARTITIONS = 6
@@ -190,6 +195,85 @@ def test_a_drained_instance_hands_everything_over_to_standbys(instances: Instanc
     eventually(lambda: running(second) == TASKS)
     assert heard.suspended.count(("counts", SuspendReason.PROMOTED)) >= 3
     eventually(lambda: len(handed_over(second)) >= 3, "the hand-overs")
+    group.verify()
+
+
+#: A death is missed soon.
+MORTAL = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "100"}
+
+
+@pytest.mark.seeds(1)
+@pytest.mark.parametrize("guarantee", ["exactly_once", pytest.param("at_least_once", marks=pytest.mark.long)])
+def test_an_heir_that_dies_in_the_middle_of_a_hand_over_loses_and_doubles_nothing(
+    instances: Instances, guarantee: str, seed: int
+) -> None:
+    """The owner goes on, or the heir had taken over: then its standby does."""
+    chance = random.Random(seed)
+    group = Group(instances, guarantee, kafka=MORTAL)
+    owner = group.start("a")
+    heir = instances.process("count_per_key", group.config("b"), source=group.source, sink=group.sink)
+    group.feed()
+    eventually(lambda: len(running(owner)) == 3, "a balanced group")
+    eventually(lambda: len(running(owner, "standby")) == 3, "standbys of the heir's")
+    draining = threading.Thread(target=owner.drain, daemon=True)
+
+    draining.start()
+    time.sleep(chance.uniform(0, 0.6))
+    heir.assert_running()
+    heir.kill()
+
+    third = group.start("c")
+    draining.join(TIMEOUT)
+    assert not draining.is_alive()
+    eventually(lambda: running(third) == TASKS)
+    group.verify()
+
+
+@pytest.mark.long
+@pytest.mark.seeds(1)
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+def test_an_owner_that_dies_in_the_middle_of_a_hand_over_loses_and_doubles_nothing(
+    instances: Instances, guarantee: str, seed: int
+) -> None:
+    chance = random.Random(seed)
+    group = Group(instances, guarantee, kafka=MORTAL)
+    owner = instances.process("count_per_key", group.config("a"), source=group.source, sink=group.sink)
+    group.feed()
+    heir = group.start("b")
+    eventually(lambda: len(running(heir, "warmup")) + len(running(heir)) > 0, "a replica of what is to move")
+    time.sleep(chance.uniform(0, 1.5))
+    owner.assert_running()
+
+    owner.kill()
+
+    eventually(lambda: running(heir) == TASKS)
+    group.verify()
+
+
+@pytest.mark.long
+@pytest.mark.seeds(1)
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+def test_a_broker_that_stands_still_in_the_middle_of_a_hand_over_loses_and_doubles_nothing(
+    own_broker: EmbeddedBroker, there: Instances, guarantee: str, seed: int
+) -> None:
+    """Frozen, not restarted: Kafka loses transaction markers of partitions whose only replica restarts (decision 7)."""
+    chance = random.Random(seed)
+    group = Group(there, guarantee)
+    first, second = group.start("a"), group.start("b")
+    group.feed()
+    eventually(lambda: caught_up(first, second))
+    draining = threading.Thread(target=first.drain, daemon=True)
+    assert own_broker.pid is not None
+
+    draining.start()
+    time.sleep(chance.uniform(0, 0.4))
+    os.kill(own_broker.pid, signal.SIGSTOP)
+    time.sleep(3)
+    os.kill(own_broker.pid, signal.SIGCONT)
+
+    draining.join(TIMEOUT)
+    assert not draining.is_alive()
+    eventually(lambda: running(second) == TASKS)
     group.verify()
 
 

@@ -73,7 +73,7 @@ def test_none_is_wanted_where_results_count_without_it_or_one_was_a_moment_ago(
     commits_first: bool, expects: bool
 ) -> None:
     it = Joining(commits_first=commits_first)
-    it.handler.expects_rebalance = expects
+    it.handler.committed_lately = expects
 
     asyncio.run(it.handler.prepare())
 

@@ -59,6 +59,22 @@ def test_a_planned_hand_over_counts_from_when_the_owner_stops_to_the_first_commi
     assert it.told == [HandOver(FIRST, 90, 0.09, "planned")]
 
 
+def test_the_steps_of_a_hand_over_are_told() -> None:
+    it = Observed()
+    it.hears(moving=(FIRST,))
+    it.clock.advance(40)
+    it.hears(FIRST)
+    it.clock.advance(10)
+    it.hand_overs.processed([it.task])
+    it.clock.advance(5)
+    it.reads()
+    it.hand_overs.processed([it.task])
+    it.clock.advance(25)
+    it.commits()
+
+    assert it.hand_overs.last[0].steps == {"assigned": 0.04, "restored": 0.05, "read": 0.055}
+
+
 def test_at_least_once_it_ends_with_the_first_record() -> None:
     it = Observed(exactly_once=False)
     it.hears(moving=(FIRST,))

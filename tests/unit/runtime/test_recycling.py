@@ -9,6 +9,7 @@ import pytest
 from owned_tasks import Counting, Owned
 from streamsapp import TaskId
 from streamsapp.runtime.input_feeder import EXPECTED_FOR
+from streamsapp.runtime.instance_tasks import GivenUp
 from streamsapp.tasks.states import TaskRole, TaskState
 
 FIRST, SECOND = TaskId(0, 0), TaskId(0, 1)
@@ -119,3 +120,72 @@ def test_brokers_are_not_asked_to_wait_while_tasks_of_others_are_on_their_way(it
     it.take_roles({FIRST: TaskRole.ACTIVE, SECOND: TaskRole.STANDBY}, moving=[SECOND])
 
     assert it.consumer.expected == [EXPECTED_FOR]
+
+
+def test_a_task_that_goes_on_at_its_heir_ends_with_the_cut_and_is_not_claimed_any_more(it: Owned) -> None:
+    it.run(FIRST)
+    it.process(FIRST, "x")
+    it.take_roles({FIRST: TaskRole.STANDBY}, moving=[FIRST], cuts={FIRST: 7})
+    task = it.life.all[FIRST]
+    epoch = task.freeze()
+    assert epoch is not None
+    assert epoch.cut == 7
+    assert it.life.holdings(1).active == {FIRST}
+    task.control.handed_over = True  # the commit sends the cut
+
+    assert it.life.holdings(1).active == frozenset()
+    assert it.life.at_rest()
+    assert it.life.give_up() == GivenUp(waited_for=False, handed_over=True)
+    assert it.life.all[FIRST].role is TaskRole.STANDBY
+
+
+def test_a_task_without_a_cut_stands_still_until_the_group_has_assigned_it(it: Owned) -> None:
+    it.run(FIRST)
+    it.process(FIRST, "x")
+    it.take_roles({})
+    it.commit(FIRST)
+
+    assert it.life.give_up() == GivenUp(waited_for=True, handed_over=True)
+
+
+def test_a_task_that_stays_after_all_has_no_cut(it: Owned) -> None:
+    it.run(FIRST)
+    it.process(FIRST, "x")
+    it.take_roles({}, moving=[FIRST], cuts={FIRST: 7})
+    it.assign(FIRST)
+
+    epoch = it.life.all[FIRST].freeze()
+    assert epoch is not None
+    assert epoch.cut == 0
+
+
+def test_a_task_that_was_handed_over_and_comes_back_is_made_anew(it: Owned) -> None:
+    """Its heir may have run it meanwhile."""
+    it.run(FIRST)
+    it.process(FIRST, "x")
+    it.take_roles({}, moving=[FIRST], cuts={FIRST: 7})
+    task = it.life.all[FIRST]
+    task.freeze()
+    task.control.handed_over = True
+
+    it.assign(FIRST)
+    assert it.life.at_rest()
+    it.life.give_up()
+
+    assert it.life.all[FIRST] is not task
+    assert it.life.holdings(1).active == {FIRST}
+    assert it.restoration.here == {FIRST: it.life.all[FIRST]}
+
+
+def test_a_task_whose_last_commit_failed_with_the_cut_on_its_way_is_not_started_again(it: Owned) -> None:
+    it.run(FIRST, SECOND)
+    it.process(FIRST, "x")
+    it.take_roles({SECOND: TaskRole.ACTIVE}, moving=[FIRST], cuts={FIRST: 7})
+    it.life.all[FIRST].control.handed_over = True
+
+    it.life.revive(it.life.active)
+
+    assert it.life.all.keys() == {SECOND}
+    assert it.life.giving_up == {}
+    assert it.life.take_in_doubt()
+    assert not it.life.take_in_doubt()

@@ -118,10 +118,16 @@ def test_an_instance_that_was_not_started_has_no_tasks() -> None:
 
 def test_it_tells_for_how_long_tasks_stood_still_that_it_took_over() -> None:
     components = Parts()
-    components.life.hand_overs.last.append(HandOver(TaskId(0, 1), 10_000, 0.08149, "planned"))
+    components.life.hand_overs.last.append(HandOver(TaskId(0, 1), 10_000, 0.08149, "planned", {"read": 0.05}))
 
     assert document(components)["handOvers"] == [
-        {"task": "0_1", "at": "1970-01-01T00:00:10.000+00:00", "gapSeconds": 0.081, "kind": "planned"}
+        {
+            "task": "0_1",
+            "at": "1970-01-01T00:00:10.000+00:00",
+            "gapSeconds": 0.081,
+            "kind": "planned",
+            "steps": {"read": 0.05},
+        }
     ]
 
 

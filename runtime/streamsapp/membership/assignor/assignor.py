@@ -47,4 +47,5 @@ def place(group: Group, settings: AssignorSettings) -> Plan:
         for m, name in enumerate(group.names)
     }
     waits = actives.waiting or replicas.waiting or replicas.warmups
-    return Plan(plans, follow_up=bool(waits), held_back=frozenset(group.held_back))
+    heirs = {task: group.names[m] for task, m in actives.heirs.items()}
+    return Plan(plans, follow_up=bool(waits), held_back=frozenset(group.held_back), heirs=heirs)

@@ -73,6 +73,9 @@ class Plan:
     follow_up: bool = False
     #: Tasks that no member gets, as too few know them: a draining member does not wait until another has them.
     held_back: frozenset[TaskId] = frozenset()
+    #: The members that are to run the tasks that their owners must give up first. A task that has one here goes on
+    #: there as soon as its owner has committed it for the last time, without another rebalance.
+    heirs: Mapping[TaskId, str] = field(default_factory=dict)
 
 
 class TaskAssignor(Protocol):

@@ -59,6 +59,10 @@ class NoMember:
         """The broker decides."""
         return True
 
+    def cuts(self, number: int) -> bool:
+        """No task of a batch goes to another instance."""
+        return False
+
     def end_commit(self) -> None:
         """No thread waits for it."""
 
