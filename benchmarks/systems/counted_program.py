@@ -24,7 +24,8 @@ from streamsapp.state.engine.resources import StateResources
 from streamsapp.tasks.assembly import TaskAssembly
 from streamsapp.tasks.fed_records import fed_record
 from streamsapp.tasks.record_queue import ProcessingControl
-from streamsapp.tasks.stream_task import StreamTask, TaskPlan
+from streamsapp.tasks.stream_task import StreamTask
+from streamsapp.tasks.task_plan import TaskPlan
 from streamsapp.testing import MockClock
 from streamsapp.topology.nodes import SubTopology
 

@@ -16,7 +16,8 @@ from streamsapp.processor.async_calls import Answer, AsyncFunction, Caller, Call
 from streamsapp.record import Headers, InputRecord, RawRecord
 from streamsapp.state.engine.resources import StateResources
 from streamsapp.tasks.assembly import TaskAssembly
-from streamsapp.tasks.stream_task import StreamTask, TaskPlan
+from streamsapp.tasks.stream_task import StreamTask
+from streamsapp.tasks.task_plan import TaskPlan
 from streamsapp.testing import MockClock
 
 

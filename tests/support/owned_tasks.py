@@ -25,8 +25,9 @@ from streamsapp.state.kinds.key_value import KEY_VALUE
 from streamsapp.tasks.assembly import TaskAssembly
 from streamsapp.tasks.scheduler import MostBufferedFirst
 from streamsapp.tasks.states import TaskRole, TaskState
-from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
+from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_manager import TaskManager
+from streamsapp.tasks.task_plan import ConsumedOffset
 from streamsapp.testing import MockClock
 from task_parts import config, feed, raw, task_of
 

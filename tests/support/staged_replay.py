@@ -22,7 +22,7 @@ from streamsapp.record import RawRecord
 from streamsapp.runtime.application_layout import lay_out
 from streamsapp.runtime.global_stores.task import GlobalTask
 from streamsapp.state.engine.resources import StateResources
-from streamsapp.tasks.stream_task import TaskPlan
+from streamsapp.tasks.task_plan import TaskPlan
 from streamsapp.tasks.time_markers import TimeMarker
 from streamsapp_spark.history.stage_frames import spark_partitions_of
 from streamsapp_spark.replay.loop import group_advances

@@ -18,8 +18,9 @@ from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.dead_letters import DeadLetters
 from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.states import TaskState
-from streamsapp.tasks.stream_task import StreamTask, TaskPlan
+from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_context import TaskContext
+from streamsapp.tasks.task_plan import TaskPlan
 from streamsapp.testing import MockClock
 
 #: The arguments that a push function was given.

@@ -12,7 +12,7 @@ from streamsapp.query.api import GLOBAL, StoreInfo
 from streamsapp.serdes.api import or_configured
 from streamsapp.state.kinds.versioned import VersionedType
 from streamsapp.state.kinds.versions import VersionLayout
-from streamsapp.tasks.stream_task import TaskPlan
+from streamsapp.tasks.task_plan import TaskPlan
 from streamsapp.topology.nodes import GlobalStore
 from streamsapp.topology.partitioning import placed_by_key
 

@@ -32,7 +32,7 @@ from streamsapp.runtime.start_positions import DEFAULT_POLICY
 from streamsapp.serdes.offset_metadata import OffsetMetadata
 from streamsapp.tasks import alignment
 from streamsapp.tasks.alignment import BEHIND_MS, NOTHING, UNKNOWN, AlignedTasks, TimeAlignment
-from streamsapp.tasks.stream_task import TaskPlan
+from streamsapp.tasks.task_plan import TaskPlan
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from streamsapp.membership.api import GroupTasks, MatchedTopics, TaskInfo
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.runtime.takeovers import tell_of_faults
 from streamsapp.tasks.dead_letters import DeadLetters
-from streamsapp.tasks.stream_task import TaskPlan
+from streamsapp.tasks.task_plan import TaskPlan
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.internal_topics import InternalTopic, changelog_topic, internal_topics, missing_topics
 from streamsapp.topology.nodes import SinkNode, SourceNode, SubTopology

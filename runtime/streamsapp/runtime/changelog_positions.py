@@ -21,7 +21,8 @@ from streamsapp.record import TopicPartition
 from streamsapp.runtime.changelog_reader import ChangelogReader
 from streamsapp.runtime.topics_created_anew import settle_inputs
 from streamsapp.tasks.states import TaskRole
-from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
+from streamsapp.tasks.stream_task import StreamTask
+from streamsapp.tasks.task_plan import ConsumedOffset
 
 log = logging.getLogger(__name__)
 

@@ -69,8 +69,8 @@ from streamsapp.runtime.user_requests import UserRequests
 from streamsapp.runtime.wall_clock_work import WallClockWork
 from streamsapp.tasks.alignment import TimeAlignment
 from streamsapp.tasks.assembly import TaskAssembly
-from streamsapp.tasks.stream_task import TaskPlan
 from streamsapp.tasks.task_manager import TaskManager
+from streamsapp.tasks.task_plan import TaskPlan
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.time_alignment import time_groups
 from streamsapp.web.history import MomentHistory

@@ -11,7 +11,8 @@ from typing import Protocol
 
 from streamsapp.record import TopicPartition
 from streamsapp.state.engine.missing_blocks import MissingBlocks
-from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
+from streamsapp.tasks.stream_task import StreamTask
+from streamsapp.tasks.task_plan import ConsumedOffset
 
 
 @dataclass(frozen=True)

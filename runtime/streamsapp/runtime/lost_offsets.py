@@ -25,7 +25,7 @@ from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.changelog_positions import ends, with_records
 from streamsapp.runtime.remote_state.remote_store import RemoteStore
 from streamsapp.state.api import Engine
-from streamsapp.tasks.stream_task import TaskPlan
+from streamsapp.tasks.task_plan import TaskPlan
 
 log = logging.getLogger(__name__)
 

@@ -27,7 +27,8 @@ from streamsapp.runtime.restore_events import RestoreEvents
 from streamsapp.runtime.task_lookups import LookupAnswers, TaskLookups
 from streamsapp.state.provenance import Provenance
 from streamsapp.tasks.states import TaskRole
-from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
+from streamsapp.tasks.stream_task import StreamTask
+from streamsapp.tasks.task_plan import ConsumedOffset
 
 #: Records per fetch: large batches are what makes restoring fast.
 BATCH = 10_000

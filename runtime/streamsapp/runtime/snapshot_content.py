@@ -15,7 +15,7 @@ from streamsapp.remote.snapshot import InputPoint, StorePoint
 from streamsapp.remote.snapshot_writer import SnapshotContent
 from streamsapp.runtime.application_layout import fingerprint
 from streamsapp.state.commit_point import CommitPoint, Inputs
-from streamsapp.tasks.stream_task import TaskPlan
+from streamsapp.tasks.task_plan import TaskPlan
 
 
 def snapshot_content(

@@ -18,7 +18,7 @@ from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.snapshot import Snapshot
 from streamsapp.state.api import Engine
-from streamsapp.tasks.stream_task import TaskPlan
+from streamsapp.tasks.task_plan import TaskPlan
 
 
 @dataclass(frozen=True)

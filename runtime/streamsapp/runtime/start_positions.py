@@ -11,7 +11,8 @@ from streamsapp.clock import Clock
 from streamsapp.errors import TopicError
 from streamsapp.kafka.consumer import BEGINNING, END, PartitionConsumer
 from streamsapp.record import TopicPartition
-from streamsapp.tasks.stream_task import StreamTask, TaskPlan
+from streamsapp.tasks.stream_task import StreamTask
+from streamsapp.tasks.task_plan import TaskPlan
 
 #: The reset policy of a source that names none.
 DEFAULT_POLICY = "earliest"

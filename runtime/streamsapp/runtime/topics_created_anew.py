@@ -19,7 +19,8 @@ from streamsapp.errors import TaskCorruptedError, TopicError
 from streamsapp.record import UNKNOWN_TOPIC, TaskId, TopicIdentity, TopicPartition
 from streamsapp.serdes.offset_metadata import OffsetMetadata
 from streamsapp.tasks.states import TaskRole
-from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
+from streamsapp.tasks.stream_task import StreamTask
+from streamsapp.tasks.task_plan import ConsumedOffset
 
 log = logging.getLogger(__name__)
 

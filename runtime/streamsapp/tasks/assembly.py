@@ -18,8 +18,9 @@ from streamsapp.record import InputRecord, TopicPartition
 from streamsapp.state.engine.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.states import TaskRole, TaskState
-from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask, TaskPlan
+from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_context import Execution, TaskContext, by_instance
+from streamsapp.tasks.task_plan import ConsumedOffset, TaskPlan
 
 _EMPTY: Mapping[str, Sequence[InputRecord]] = MappingProxyType({})
 

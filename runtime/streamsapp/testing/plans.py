@@ -14,7 +14,7 @@ from streamsapp.errors import TopologyError, UserInputError
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.runtime.application_layout import lay_out
 from streamsapp.serdes.murmur2 import partition_for
-from streamsapp.tasks.stream_task import TaskPlan
+from streamsapp.tasks.task_plan import TaskPlan
 from streamsapp.testing.given import unknown
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.nodes import SinkNode, SubTopology

@@ -36,7 +36,7 @@ from streamsapp.remote.bootstraps import (
 from streamsapp.remote.object_store import ObjectStore
 from streamsapp.remote.snapshot import timestamp
 from streamsapp.runtime.application_layout import ApplicationLayout, fingerprint, plan_layout
-from streamsapp.tasks.stream_task import TaskPlan
+from streamsapp.tasks.task_plan import TaskPlan
 from streamsapp.topology.builder import Topology
 from streamsapp_spark.bootstrapping.outcome import Outcome
 from streamsapp_spark.bootstrapping.preconditions import INSTEAD, begin, has_gone_on, refuse_running, refuse_used

@@ -21,7 +21,7 @@ from streamsapp.kafka.sending import AbortableError
 from streamsapp.outgoing import OutputRecord
 from streamsapp.record import InputRecord, TopicPartition
 from streamsapp.state.managed_store import FrozenEpoch
-from streamsapp.tasks.stream_task import TaskPlan
+from streamsapp.tasks.task_plan import TaskPlan
 
 #: Records that are given to the producer at a time, and records without content in a transaction.
 _CHUNK, _TRANSACTION = 5_000, 1_000_000

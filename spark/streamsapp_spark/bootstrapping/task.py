@@ -18,7 +18,7 @@ from streamsapp.outgoing import OutputRecord
 from streamsapp.record import TopicPartition
 from streamsapp.remote.bootstraps import VERSION, Bootstraps, HistoryRange, TaskDone
 from streamsapp.runtime.snapshot_content import input_points
-from streamsapp.tasks.stream_task import ConsumedOffset
+from streamsapp.tasks.task_plan import ConsumedOffset
 from streamsapp_spark.bootstrapping.kafka_output import KafkaOutput
 from streamsapp_spark.bootstrapping.repartition_offsets import moved_on
 from streamsapp_spark.replay.replay import Advance, Replay

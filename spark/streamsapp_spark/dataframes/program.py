@@ -19,7 +19,7 @@ from streamsapp.remote.object_store_factory import open_store
 from streamsapp.runtime.application_layout import ApplicationLayout, fingerprint, lay_out
 from streamsapp.state.api import Engine
 from streamsapp.state.engine.resources import StateResources
-from streamsapp.tasks.stream_task import TaskPlan
+from streamsapp.tasks.task_plan import TaskPlan
 from streamsapp.topology.async_calls import refuse_calls
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.nodes import SubTopology

@@ -24,7 +24,7 @@ from streamsapp.outgoing import OutputRecord
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.manifest_chain import ManifestChain
 from streamsapp.remote.snapshot import Snapshot
-from streamsapp.tasks.stream_task import ConsumedOffset, TaskPlan
+from streamsapp.tasks.task_plan import ConsumedOffset, TaskPlan
 from streamsapp_spark.dataframes.program import BoundApplication, BoundProgram, bound_application
 from streamsapp_spark.dataframes.versions import TaskVersions
 from streamsapp_spark.replay.loop import group_advances

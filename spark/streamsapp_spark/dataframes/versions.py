@@ -31,7 +31,7 @@ from streamsapp.remote.snapshot import (
     timestamp,
 )
 from streamsapp.runtime.snapshot_content import input_points
-from streamsapp.tasks.stream_task import ConsumedOffset
+from streamsapp.tasks.task_plan import ConsumedOffset
 from streamsapp_spark.snapshots.download import bring, is_immutable, linked
 
 _UPLOADS = 4

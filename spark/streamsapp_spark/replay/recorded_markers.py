@@ -11,7 +11,7 @@ from streamsapp.config import StreamsConfig, client_properties
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.record import UNKNOWN_TOPIC, TopicPartition
 from streamsapp.remote.bootstraps import HistoryRange
-from streamsapp.tasks.stream_task import TaskPlan
+from streamsapp.tasks.task_plan import TaskPlan
 from streamsapp.tasks.time_markers import TimeMarker, read_marker
 from streamsapp_spark.replay.task_inputs import from_kafka
 

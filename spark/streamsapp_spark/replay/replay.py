@@ -21,8 +21,8 @@ from streamsapp.state.kinds.key_value import KeyValueStoreImpl
 from streamsapp.state.managed_store import FrozenEpoch
 from streamsapp.tasks.assembly import TaskAssembly
 from streamsapp.tasks.record_queue import ProcessingControl, TimedQueue
-from streamsapp.tasks.stream_task import ConsumedOffset, TaskPlan
 from streamsapp.tasks.task_context import over_history
+from streamsapp.tasks.task_plan import ConsumedOffset, TaskPlan
 from streamsapp.tasks.time_markers import TimeMarker
 from streamsapp_spark.replay.task_inputs import InputBatches
 

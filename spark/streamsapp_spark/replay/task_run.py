@@ -24,7 +24,7 @@ from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.bootstraps import HistoryRange
 from streamsapp.runtime import cyclic_gc
 from streamsapp.state.kinds.key_value import KeyValueStoreImpl
-from streamsapp.tasks.stream_task import ConsumedOffset, TaskPlan
+from streamsapp.tasks.task_plan import ConsumedOffset, TaskPlan
 from streamsapp_spark.replay.global_stores import global_stores
 from streamsapp_spark.replay.job import Application, ReplayJob, application
 from streamsapp_spark.replay.loop import group_advances

@@ -32,7 +32,7 @@ from streamsapp.remote.snapshot import timestamp
 from streamsapp.runtime.application_layout import ApplicationLayout, fingerprint, plan_layout
 from streamsapp.runtime.snapshot_content import input_points
 from streamsapp.tasks.assembly import task_stores
-from streamsapp.tasks.stream_task import ConsumedOffset, TaskPlan
+from streamsapp.tasks.task_plan import ConsumedOffset, TaskPlan
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.internal_topics import InternalTopic
 from streamsapp_spark.bootstrapping.driver import commit_offsets, internal_records, repartitioned

@@ -20,7 +20,7 @@ from streamsapp.record import TopicPartition
 from streamsapp.remote.snapshot_writer import SnapshotWriter
 from streamsapp.runtime.snapshot_content import snapshot_content, unknown_changelogs
 from streamsapp.state.task_stores import TaskStores
-from streamsapp.tasks.stream_task import ConsumedOffset, TaskPlan
+from streamsapp.tasks.task_plan import ConsumedOffset, TaskPlan
 from streamsapp_spark.replay.job import Application
 
 #: The writer that a snapshot names.

@@ -28,7 +28,7 @@ from streamsapp.remote.object_store_factory import open_store
 from streamsapp.serdes.murmur2 import partition_for
 from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.engine.resources import StateResources
-from streamsapp.tasks.stream_task import TaskPlan
+from streamsapp.tasks.task_plan import TaskPlan
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.internal_topics import changelog_topic
 from streamsapp.topology.nodes import SubTopology

@@ -17,7 +17,7 @@ from streamsapp.query.store_lookup import stores_of
 from streamsapp.record import TaskId
 from streamsapp.serdes.murmur2 import partition_for
 from streamsapp.state.api import ValueAndTimestamp
-from streamsapp.tasks.stream_task import TaskPlan
+from streamsapp.tasks.task_plan import TaskPlan
 from streamsapp.web.request_routing import HttpRequest, HttpResponse
 
 HOME = partition_for(b"a", PARTITIONS)

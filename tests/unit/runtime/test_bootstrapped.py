@@ -27,7 +27,7 @@ from streamsapp.remote.bootstraps import (
 from streamsapp.remote.object_store import ObjectExistsError
 from streamsapp.remote.snapshot import InputPoint
 from streamsapp.state.api import Engine
-from streamsapp.tasks.stream_task import ConsumedOffset
+from streamsapp.tasks.task_plan import ConsumedOffset
 
 TASK = TaskId(0, 0)
 BEGUN = BootstrapBegun(VERSION, "2026-01-01T00:00:00.000Z", "kafka", (HistoryRange(IN.topic, 0, 0, 7),), {"0_0": "f"})

@@ -10,7 +10,7 @@ import pytest
 from streamsapp import TaskId, TopicPartition
 from streamsapp.membership.api import Assignment
 from streamsapp.runtime.hand_overs import LONGEST, MOST, HandOver, HandOvers
-from streamsapp.tasks.stream_task import ConsumedOffset
+from streamsapp.tasks.task_plan import ConsumedOffset
 from streamsapp.testing import MockClock
 from task_parts import feed, raw, task_of, through
 

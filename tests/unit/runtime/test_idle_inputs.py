@@ -22,7 +22,8 @@ from streamsapp.state.engine.resources import StateResources
 from streamsapp.tasks.assembly import TaskAssembly
 from streamsapp.tasks.fed_records import fed_record
 from streamsapp.tasks.record_queue import ProcessingControl, TimedQueue
-from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
+from streamsapp.tasks.stream_task import StreamTask
+from streamsapp.tasks.task_plan import ConsumedOffset
 from streamsapp.tasks.time_markers import TimeMarker
 from streamsapp.testing.plans import whole, whole_plan
 

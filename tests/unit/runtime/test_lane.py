@@ -13,7 +13,7 @@ from streamsapp.record import TaskId, TopicPartition
 from streamsapp.runtime.micro_batches import lane as lane_module
 from streamsapp.runtime.micro_batches.lane import Lane, MovedOnError
 from streamsapp.tasks.dead_letters import DeadLetters
-from streamsapp.tasks.stream_task import ConsumedOffset
+from streamsapp.tasks.task_plan import ConsumedOffset
 
 INPUT = TopicPartition("in", 0)
 TASK = cast(Any, SimpleNamespace(id=TaskId(0, 0), topics={}, plan=SimpleNamespace(inputs={INPUT: None})))

@@ -11,7 +11,8 @@ from streamsapp.errors import TopicError
 from streamsapp.record import UNKNOWN_TOPIC, TopicIdentity
 from streamsapp.runtime.topics_created_anew import offsets_of_others, settle_inputs
 from streamsapp.tasks.states import TaskRole
-from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
+from streamsapp.tasks.stream_task import StreamTask
+from streamsapp.tasks.task_plan import ConsumedOffset
 from streamsapp.topology.nodes import RepartitionTopic
 from task_parts import task_of, through
 

@@ -23,7 +23,7 @@ from streamsapp import (
     Topology,
 )
 from streamsapp.tasks.states import TaskRole
-from streamsapp.tasks.stream_task import ConsumedOffset
+from streamsapp.tasks.task_plan import ConsumedOffset
 from streamsapp.testing import TopologyTestDriver
 
 TEXT = Serdes.string()

@@ -13,7 +13,8 @@ from streamsapp import Processor, ProcessorContext, PunctuationType, Record, Ser
 from streamsapp.errors import ProcessingError, StreamsError, TopologyError
 from streamsapp.serdes.offset_metadata import OffsetMetadata
 from streamsapp.tasks.states import TaskState
-from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
+from streamsapp.tasks.stream_task import StreamTask
+from streamsapp.tasks.task_plan import ConsumedOffset
 from streamsapp.testing import MockClock
 from task_parts import Each, feed, forwards, raw, run, task_of, through
 

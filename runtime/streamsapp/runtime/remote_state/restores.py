@@ -37,7 +37,8 @@ from streamsapp.runtime.remote_state.restore_progress import RestoreProgress, St
 from streamsapp.runtime.remote_state.restore_time import RestoreRates, RestoreTiming
 from streamsapp.runtime.snapshot_content import unknown_changelogs
 from streamsapp.tasks.states import TaskRole
-from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
+from streamsapp.tasks.stream_task import StreamTask
+from streamsapp.tasks.task_plan import ConsumedOffset
 
 log = logging.getLogger(__name__)
 
