@@ -216,14 +216,17 @@ typedef struct {
     int64_t until;
 } Run;
 
-static const Field run_fields[] = {
-    FIELD(Run, control, OBJECT), FIELD(Run, due, OBJECT), FIELD(Run, expiry, OBJECT), FIELD(Run, limit, SIZE, .most = PY_SSIZE_T_MAX),
-    FIELD(Run, until, LONG, .may_be_left_out = 1, .otherwise = INT64_MAX), {0}};
+static const Field run_fields[] = {FIELD(Run, control, OBJECT),
+                                   FIELD(Run, due, OBJECT),
+                                   FIELD(Run, expiry, OBJECT),
+                                   FIELD(Run, limit, SIZE, .most = PY_SSIZE_T_MAX),
+                                   FIELD(Run, until, LONG, .may_be_left_out = 1, .otherwise = INT64_MAX),
+                                   {0}};
 
 static int find_slots(const Loop *self, const Run *run, Turn *turn) {
     if (!(turn->stop = sa_slot(run->control, "stop")) || !(turn->message = sa_slot(self->context, "message")) ||
-        !(turn->time = sa_slot(self->context, "stream_time")) ||
-        !(turn->calls.slot = sa_slot(run->due, "next_due")) || !(turn->expiry.slot = sa_slot(run->expiry, "next_due")))
+        !(turn->time = sa_slot(self->context, "stream_time")) || !(turn->calls.slot = sa_slot(run->due, "next_due")) ||
+        !(turn->expiry.slot = sa_slot(run->expiry, "next_due")))
         return -1;
     turn->stream_time = PyLong_AsLongLong(*turn->time);
     return turn->stream_time == -1 && PyErr_Occurred() ? -1 : 0;
