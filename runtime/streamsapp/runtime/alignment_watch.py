@@ -20,6 +20,7 @@ from typing import NamedTuple, Protocol
 from confluent_kafka import KafkaException
 
 from streamsapp.clock import Clock
+from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.kafka.partition_offsets import EARLIEST, LAST
 from streamsapp.processor.timestamps import (
     TimestampExtractor,
@@ -123,23 +124,21 @@ class AlignmentWatch:
         groups: TimeAlignment,
         brokers: Offsets,
         plans: Callable[[], Mapping[TaskId, TaskPlan]],
+        config: StreamsConfig,
         clock: Clock,
         *,
-        extractor: TimestampExtractor,
-        commit_interval_ms: int,
-        results_delay: float,
         paused: Callable[[], bool],
         commit: Callable[[], None],
     ) -> None:
-        """``commit`` asks for a commit soon; ``results_delay`` is the longest time in seconds that results wait for a
-        commit before they can be read."""
+        """``commit`` asks for a commit soon."""
         self._alignment = groups
         self._brokers = brokers
         self._plans = plans
         self._clock = clock
-        self._extractor = extractor
-        self._commit_interval_ms = commit_interval_ms
-        self._results_delay = results_delay
+        self._extractor = config.default_timestamp_extractor
+        self._commit_interval_ms = config.commit_interval_ms
+        #: The longest time in seconds that results wait for a commit before they can be read.
+        self._results_delay = config.commit_interval_ms / 1000 if config.exactly_once else 0.0
         self._paused = paused
         self._commit = commit
         self._looks = {id(each): _Look() for each in groups.groups}

@@ -130,11 +130,10 @@ class Components:
         self.feeder = self._feeder(config, clock, wakeup)
         producer = StreamsProducer(config, self.membership, collector, clock, closing, self.feeder.confirm)
         clients.callback(producer.close)
-        self.alignment = TimeAlignment.of(
-            time_groups(topology.sub_topologies(), config.max_stream_time_skew_ms), clock, self.tasks.mark_ready
-        )
         self.owned = self._owned_tasks(config, clock)
         producer.know_tasks(lambda: list(self.owned.active))
+        groups = time_groups(topology.sub_topologies(), config.max_stream_time_skew_ms)
+        self.owned.alignment = TimeAlignment.of(groups, clock, self.tasks.mark_ready)
         limit = config.max_poll_interval_ms / 1000
         set_aside = SetAside(self.tasks, clock, wakeup.notify)
         self.hangs = HangDetector(self.tasks, context.failures, limit, set_aside)
@@ -161,7 +160,7 @@ class Components:
         self.statistics = StoreStatistics(
             lambda: {task_id: task.stores for task_id, task in list(self.owned.all.items())}
         )
-        self.alignment_watch = self._alignment_watch(config, clock, schedule, wakeup)
+        self.owned.alignment.watch = self._alignment_watch(schedule, wakeup)
         self.periodic = self._periodic_threads(HistoryRecorder(history, self, clock))
 
     def _feeder(self, config: StreamsConfig, clock: Clock, wakeup: Wakeup) -> InputFeeder:
@@ -179,7 +178,6 @@ class Components:
             ),
             tasks_idle=config.max_task_idle_ms > 0,
             clock=clock,
-            is_bulk=None if self.tasks.fair is None else self.tasks.fair.is_bulk,
         )
 
     def _owned_tasks(self, config: StreamsConfig, clock: Clock) -> InstanceTasks:
@@ -193,7 +191,6 @@ class Components:
             stores.restoration,
             self._context.closing,
             None if stores.remote is None else stores.remote.snapshots,
-            self.alignment,
         )
 
     def _lifecycle(self, topology: Topology, producer: StreamsProducer, collector: RecordCollector) -> Lifecycle:
@@ -222,10 +219,9 @@ class Components:
             self.state,
         )
 
-    def _alignment_watch(
-        self, config: StreamsConfig, clock: Clock, schedule: CommitSchedule, wakeup: Wakeup
-    ) -> AlignmentWatch | None:
-        if not self.alignment.groups:
+    def _alignment_watch(self, schedule: CommitSchedule, wakeup: Wakeup) -> AlignmentWatch | None:
+        alignment, config = self.owned.alignment, self._context.config
+        if not alignment.groups:
             return None
         # Where others are is asked many times a second: the last offsets that are committed, not those to come.
         cluster = Cluster({**client_properties.main_consumer(config), "isolation.level": "read_uncommitted"})
@@ -239,15 +235,7 @@ class Components:
             return {} if self.life.layout is None else self.life.layout.plans
 
         return AlignmentWatch(
-            self.alignment,
-            cluster,
-            plans,
-            clock,
-            extractor=config.default_timestamp_extractor,
-            commit_interval_ms=config.commit_interval_ms,
-            results_delay=config.commit_interval_ms / 1000 if config.exactly_once else 0.0,
-            paused=lambda: self.tasks.paused,
-            commit=commit,
+            alignment, cluster, plans, config, self._context.clock, paused=lambda: self.tasks.paused, commit=commit
         )
 
     def _periodic_threads(self, recorder: HistoryRecorder) -> list[PeriodicThread]:
@@ -270,7 +258,7 @@ class Components:
 
         name = config.client_id
         changelogs = ChangelogWatch(self._context.admin, lambda: self.owned.active)
-        watch = self.alignment_watch
+        watch = self.owned.alignment.watch
         aligning = [] if watch is None else [PeriodicThread(f"{name}-alignment", PERIOD, watch.run, failures)]
         return [
             *aligning,
@@ -313,8 +301,8 @@ class Components:
             self.stores.global_thread.stop()
             self._join(self.stores.global_thread)
         self.feeder.close()
-        if self.alignment_watch is not None:
-            self.alignment_watch.close()
+        if (watch := self.owned.alignment.watch) is not None:
+            watch.close()
         if not any(thread.is_alive() for thread in self.threads if thread is not self.polling):
             self._context.admin.close()
         self.stores.release()

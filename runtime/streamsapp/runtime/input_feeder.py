@@ -65,6 +65,15 @@ class _CreatedAnew:
     count: int = 0
 
 
+@dataclass
+class _Filled:
+    """Buffers that held something when they were last looked at."""
+
+    queues: dict[TopicPartition, RecordQueue] = field(default_factory=dict)
+    #: At least what they hold, in bytes: what they did when last counted, and all that came in since.
+    at_most: int = 0
+
+
 class InputFeeder:
     """Distributes fetched records to the tasks that own their partitions."""
 
@@ -78,19 +87,19 @@ class InputFeeder:
         on_state_lost: Callable[[StreamTask, TaskCorruptedError], None],
         tasks_idle: bool = False,
         clock: Clock | None = None,
-        is_bulk: Callable[[StreamTask], bool] | None = None,
     ) -> None:
         """``on_state_lost`` gets the tasks whose stores have to be restored; ``tasks_idle`` says that tasks wait also
-        for inputs whose ends were reached (``max.task.idle.ms``); ``is_bulk``, which tasks others go before."""
+        for inputs whose ends were reached (``max.task.idle.ms``)."""
         self._consumer = consumer
         self._positions = positions
         self._tasks = tasks
         self._on_state_lost = on_state_lost
         self._tasks_idle = tasks_idle
-        if is_bulk is not None:
+        fair = tasks.fair
+        if fair is not None:
             budget_bytes //= 2  # each class has its own
         self._most_bytes = min(budget_bytes, MOST_BUFFERED_BYTES)
-        self.classes = InputClasses(consumer, budget_bytes, is_bulk)
+        self.classes = InputClasses(consumer, budget_bytes, None if fair is None else fair.is_bulk)
         self._owners: dict[TopicPartition, StreamTask] = {}
         self._paused: set[TopicPartition] = set()
         self._anew = _CreatedAnew()
@@ -98,10 +107,7 @@ class InputFeeder:
         self._from_end: set[TopicPartition] = set()
         #: The inputs whose time moves on when they are silent.
         self.idle = IdleInputs(clock or SystemClock(), self._ends, lambda task: tasks.mark_ready([task]))
-        #: Buffers that held something when they were last looked at.
-        self._filled: dict[TopicPartition, RecordQueue] = {}
-        #: At least what they hold: what they did when last counted, and all that came in since.
-        self._at_most_buffered = 0
+        self._filled = _Filled()
         #: Records taken from the broker since start.
         self.records_consumed = 0
         self._next_observation = 0.0
@@ -136,7 +142,7 @@ class InputFeeder:
             self._anew.ending.discard(partition)
             self._anew.doubted.discard(partition)
             self._from_end.discard(partition)
-            self._filled.pop(partition, None)
+            self._filled.queues.pop(partition, None)
         self.idle.remove(partitions)
         self.classes.forget(partitions)
         self._consumer.unassign(partitions)
@@ -181,7 +187,7 @@ class InputFeeder:
     def feed(self, timeout: float) -> Fetched:
         """Fetch once and fill buffers; waits up to ``timeout`` seconds for the first record."""
         self._resume_emptied()
-        self.classes.pause(self._tasks.paused_parts, self._owners, self._filled)
+        self.classes.pause(self._tasks.paused_parts, self._owners, self._filled.queues)
         self.classes.balance()
         if self._anew.ending:
             self._begin_ended_anew()
@@ -296,8 +302,8 @@ class InputFeeder:
         if self.classes.is_bulk(task):
             self.classes.added(partition, queue)
         else:
-            self._filled[partition] = queue
-            self._at_most_buffered += queue.bytes - before
+            self._filled.queues[partition] = queue
+            self._filled.at_most += queue.bytes - before
         self.records_consumed += len(records)
 
     def observe_lag(self, now: float) -> None:
@@ -341,24 +347,24 @@ class InputFeeder:
 
     def _over_budget(self) -> bool:
         budget = self._budget_bytes
-        if self._at_most_buffered >= budget:
+        if self._filled.at_most >= budget:
             self._forget_emptied()
-            self._at_most_buffered = sum(queue.bytes for queue in self._filled.values())
-        return self._at_most_buffered >= budget
+            self._filled.at_most = sum(queue.bytes for queue in self._filled.queues.values())
+        return self._filled.at_most >= budget
 
     @property
     def _holds_any(self) -> bool:
         self._forget_emptied()
-        return bool(self._filled) or self.classes.holds_any
+        return bool(self._filled.queues) or self.classes.holds_any
 
     def _forget_emptied(self) -> None:
-        self._filled = {partition: queue for partition, queue in self._filled.items() if queue}
+        self._filled.queues = {partition: queue for partition, queue in self._filled.queues.items() if queue}
 
     def _starving(self) -> bool:
         """Return whether no task can use the buffered records, while the broker may have records that a task could
         use."""
         held = self._tasks.held
-        waiting = {id(task): task for task in map(self._owners.__getitem__, self._filled) if task not in held}
+        waiting = {id(task): task for task in map(self._owners.__getitem__, self._filled.queues) if task not in held}
         return not any(map(self._can_process, waiting.values())) and any(
             self._may_get_more(task.queues[partition])
             for partition, task in self._owners.items()
@@ -377,7 +383,7 @@ class InputFeeder:
 
     def _pause_overfull(self) -> None:
         share = self._share()
-        full = [partition for partition, queue in self._filled.items() if queue.bytes > share]
+        full = [partition for partition, queue in self._filled.queues.items() if queue.bytes > share]
         if full:
             self._consumer.pause(full)
             self._paused.update(full)

@@ -64,7 +64,6 @@ class InstanceTasks:
         restoration: RestorationThread,
         closing: ClosingTime,
         snapshots: Snapshots | None = None,
-        alignment: TimeAlignment | None = None,
     ) -> None:
         """``directory``: below it every task of the application keeps its state in one of its own."""
         self._assembly = assembly
@@ -74,7 +73,8 @@ class InstanceTasks:
         self._restoration = restoration
         self._closing = closing
         self._snapshots = snapshots
-        self._alignment = alignment or TimeAlignment()
+        #: Keeps tasks together in stream time.
+        self.alignment = TimeAlignment()
         #: All tasks by id, replicas too; read by status and metrics.
         self.all: dict[TaskId, StreamTask] = {}
         #: Active tasks that go to other instances when they are committed, and what becomes of them here.
@@ -201,7 +201,7 @@ class InstanceTasks:
             task.initialize()
             inputs = {each: (at.offset, at.metadata) for each, at in task.start_offsets.items()}
             task.stores.restored(task.changelog_positions, inputs)
-            self._alignment.add(task)
+            self.alignment.add(task)
             self._tasks.add(task)
             if self._snapshots is not None:
                 self._snapshots.own(task)

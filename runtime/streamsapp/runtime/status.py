@@ -36,7 +36,6 @@ def document(config: StreamsConfig, state: ClientState, components: Components |
     """The ``/status`` document; an offset that is not known is ``None``."""
     assignment = None if components is None else components.life.assignment
     tls = None if components is None else components.membership.tls
-    watch = None if components is None else components.alignment_watch
     owned_at_ms = None if components is None else _owned_at_ms(components.membership.safe_until, clock)
     return {
         "applicationId": config.application_id,
@@ -61,7 +60,7 @@ def document(config: StreamsConfig, state: ClientState, components: Components |
         "globalStores": []
         if components is None or components.stores.global_thread is None
         else _global_stores(components.stores.global_thread),
-        "timeAlignment": [] if components is None else time_alignment.document(components.alignment, watch),
+        "timeAlignment": [] if components is None else time_alignment.document(components.owned.alignment),
         "client": data_path.document(config, tls),
         "dataPath": data_path.described(config, tls),
     }
@@ -282,7 +281,7 @@ def samples(config: StreamsConfig, state: ClientState, components: Components | 
     )
     yield gauge("stream-thread-metrics", "output-buffer-records", components.output.buffered_records, **thread)
     yield gauge("stream-thread-metrics", "record-in-process-seconds", components.hangs.longest, **thread)
-    yield from time_alignment.samples(components.alignment, **thread)
+    yield from time_alignment.samples(components.owned.alignment, **thread)
     for each in _sub_topologies(components):
         part = {"sub_topology": str(each["id"])} | thread
         yield gauge("stream-thread-metrics", "sub-topology-paused", int(each["paused"] is not None), **part)

@@ -17,9 +17,9 @@ from streamsapp.tasks.alignment import AlignedTasks, Place, TimeAlignment
 _MOST = 20
 
 
-def document(alignment: TimeAlignment, watch: AlignmentWatch | None) -> list[dict[str, Any]]:
+def document(alignment: TimeAlignment) -> list[dict[str, Any]]:
     """Every group of tasks: whether they are aligned now, how far apart they are, who waits, and for whom."""
-    return [_group(tasks, watch) for tasks in alignment.groups]
+    return [_group(tasks, alignment.watch) for tasks in alignment.groups]
 
 
 def _group(tasks: AlignedTasks, watch: AlignmentWatch | None) -> dict[str, Any]:

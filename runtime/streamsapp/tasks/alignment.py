@@ -22,6 +22,7 @@ from streamsapp.record import TaskId
 from streamsapp.topology.time_alignment import TimeGroup
 
 if TYPE_CHECKING:
+    from streamsapp.runtime.alignment_watch import AlignmentWatch
     from streamsapp.tasks.stream_task import StreamTask
 
 log = logging.getLogger(__name__)
@@ -341,6 +342,8 @@ class TimeAlignment:
     """All groups of an instance."""
 
     groups: list[AlignedTasks] = field(default_factory=list)
+    #: Sees the tasks of other instances; ``None`` where no task waits for others.
+    watch: AlignmentWatch | None = None
 
     @classmethod
     def of(
@@ -356,4 +359,4 @@ class TimeAlignment:
         """A task is about to run: give it its pace, if it is of a group."""
         for each in self.groups:
             if task.id.subtopology in each.group.sub_topologies:
-                task.pace = TaskPace(each, task)
+                task.keep_pace(TaskPace(each, task))

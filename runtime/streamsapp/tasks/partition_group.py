@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from streamsapp import native
 from streamsapp.record import InputRecord, TopicIdentity, TopicPartition
-from streamsapp.tasks.alignment import NO_LIMIT
+from streamsapp.tasks.alignment import NO_LIMIT, TaskPace
 from streamsapp.tasks.expiry import Expiry
 from streamsapp.tasks.punctuation import Fire
 from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue
@@ -36,6 +36,8 @@ class PartitionGroup:
         self.first_times: dict[TopicPartition, int] = {}
         self._queues: list[RecordQueue] = []
         self._inputs: list[native.Input] = []
+        #: Keeps the task together with others in stream time, if it has to wait for any.
+        self.pace: TaskPace | None = None
         #: Moves time on where inputs are silent, if anything of the task goes by that.
         self.time: TaskTime | None = None
         self._max_task_idle_ms = max_task_idle_ms

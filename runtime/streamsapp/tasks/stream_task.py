@@ -70,8 +70,6 @@ class StreamTask:
         #: Something happened since the last commit that the next one must carry.
         self.touched = False
         self.processed_records = 0
-        #: Keeps it together with others in stream time; ``None``: it need not wait for any.
-        self.pace: TaskPace | None = None
         #: Records the broker has and the task has not processed, observed by the polling thread; ``None`` if unknown.
         self.input_lag: int | None = None
         #: The offsets that were committed when the task was created: it continues from there.
@@ -167,6 +165,15 @@ class StreamTask:
     def time(self) -> TaskTime | None:
         """Moves time on where inputs are silent; ``None`` if nothing of the sub-topology goes by that."""
         return self._group.time
+
+    @property
+    def pace(self) -> TaskPace | None:
+        """Keeps the task together with others in stream time; ``None``: it need not wait for any."""
+        return self._group.pace
+
+    def keep_pace(self, pace: TaskPace) -> None:
+        """Wait for other tasks from now on."""
+        self._group.pace = pace
 
     @property
     def initialized(self) -> bool:

@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from streamsapp import TaskId, TopicPartition
+from streamsapp.config.settings import EXACTLY_ONCE
 from streamsapp.kafka.partition_offsets import EARLIEST, LAST
 from streamsapp.processor.timestamps import TimestampExtractor, fail_on_invalid_timestamp, wallclock_timestamp
 from streamsapp.runtime.alignment_watch import FRESH_MS, SELDOM, AlignmentWatch
@@ -18,7 +19,7 @@ from streamsapp.tasks.alignment import NOTHING, STANDS_STILL, TimeAlignment
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.testing import MockClock
 from streamsapp.topology.time_alignment import TimeGroup
-from task_parts import feed, raw, task_of, through
+from task_parts import config, feed, raw, task_of, through
 
 HOUR = 3_600_000
 NOW = 1_000 * HOUR
@@ -80,10 +81,8 @@ class Instance:
             self.alignment,
             brokers,
             lambda: self.plans,
+            config(default_timestamp_extractor=extractor, processing_guarantee=EXACTLY_ONCE),
             self.clock,
-            extractor=extractor,
-            commit_interval_ms=100,
-            results_delay=0.1,
             paused=lambda: False,
             commit=self._commit,
         )

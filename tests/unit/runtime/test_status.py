@@ -25,7 +25,6 @@ from streamsapp.runtime.global_stores.progress import GlobalPartition
 from streamsapp.runtime.hand_overs import HandOver
 from streamsapp.runtime.hang_detection import Hang
 from streamsapp.state.engine.write_stalls import WriteStalls
-from streamsapp.tasks.alignment import TimeAlignment
 from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.testing import MockClock
@@ -56,7 +55,9 @@ class Parts:
 
     def __post_init__(self) -> None:
         self.tasks = SimpleNamespace(paused=self.paused)
-        self.owned = SimpleNamespace(all={task.id: task for task in self.running}, active=self.running)
+        self.owned = SimpleNamespace(
+            all={task.id: task for task in self.running}, active=self.running, alignment=TimeAlignment()
+        )
         self.corruptions = Corruptions(MockClock())
         restoration = SimpleNamespace(
             reading=SimpleNamespace(readers=self.restoring, replicas_paused=self.paused),
@@ -77,7 +78,6 @@ class Parts:
         self.polling = SimpleNamespace(name="app-polling")
         self.requests = SimpleNamespace(leaving=False)
         self.output = SimpleNamespace(commit_latency=Histogram(), buffered_records=0)
-        self.alignment, self.alignment_watch = TimeAlignment(), None
         self.feeder = SimpleNamespace(records_consumed=12, partitions_created_anew=1)
         self.statistics = SimpleNamespace(figures={TaskId(0, 0): {"counts": {"read_misses": 3}}})
 
