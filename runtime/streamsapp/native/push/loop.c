@@ -26,6 +26,7 @@ typedef struct {
     PyObject **slot;  /* of Python, which says it */
     PyObject *object; /* what the slot had when it was read last, or NULL */
     int64_t time;     /* what it said */
+    int is_never;     /* says whether that is later than any time can be */
 } Due;
 
 /* The state of one call. */
@@ -67,7 +68,8 @@ static int read_due(Due *of) {
         overflow = time >= (double)INT64_MAX ? 1 : time <= (double)INT64_MIN ? -1 : 0;
         if (!overflow) of->time = (int64_t)ceil(time);
     }
-    if (overflow) of->time = overflow > 0 ? INT64_MAX : INT64_MIN;
+    of->is_never = overflow > 0;
+    if (overflow < 0) of->time = INT64_MIN;
     Py_XSETREF(of->object, Py_NewRef(due));
     return 0;
 }
@@ -75,7 +77,7 @@ static int read_due(Due *of) {
 /* Says whether it is to be done at a time; -1 with an exception. */
 static inline int is_due(Due *of, int64_t time) {
     if (*of->slot != of->object && read_due(of)) return -1;
-    return time >= of->time;
+    return time >= of->time && !of->is_never;
 }
 
 /* Punctuates where it is time to. The record may have scheduled something that is due at once. */
@@ -189,13 +191,16 @@ typedef struct {
     Py_ssize_t limit;
 } Run;
 
-static const Field run_fields[] = {
-    FIELD(Run, control, OBJECT), FIELD(Run, due, OBJECT), FIELD(Run, expiry, OBJECT), FIELD(Run, limit, SIZE, .most = PY_SSIZE_T_MAX), {0}};
+static const Field run_fields[] = {FIELD(Run, control, OBJECT),
+                                   FIELD(Run, due, OBJECT),
+                                   FIELD(Run, expiry, OBJECT),
+                                   FIELD(Run, limit, SIZE, .most = PY_SSIZE_T_MAX),
+                                   {0}};
 
 static int find_slots(const Loop *self, const Run *run, Turn *turn) {
     if (!(turn->stop = sa_slot(run->control, "stop")) || !(turn->message = sa_slot(self->context, "message")) ||
-        !(turn->time = sa_slot(self->context, "stream_time")) ||
-        !(turn->calls.slot = sa_slot(run->due, "next_due")) || !(turn->expiry.slot = sa_slot(run->expiry, "next_due")))
+        !(turn->time = sa_slot(self->context, "stream_time")) || !(turn->calls.slot = sa_slot(run->due, "next_due")) ||
+        !(turn->expiry.slot = sa_slot(run->expiry, "next_due")))
         return -1;
     turn->stream_time = PyLong_AsLongLong(*turn->time);
     return turn->stream_time == -1 && PyErr_Occurred() ? -1 : 0;
