@@ -28,7 +28,7 @@ class _Expiring(NamedTuple):
     take_over: Callable[[int], None]
 
 
-class Expiry(NextDue):
+class EntryExpiry(NextDue):
     """The stores of one task whose entries have a time to live. Loops in C read ``next_due`` for every record; it is
     never later than the first time at which an entry is over."""
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from streamsapp import native
 from streamsapp.record import InputRecord, TopicIdentity, TopicPartition
 from streamsapp.tasks.alignment import NO_LIMIT, TaskPace
-from streamsapp.tasks.expiry import Expiry
+from streamsapp.tasks.expiry import EntryExpiry
 from streamsapp.tasks.punctuation import Fire
 from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue
 from streamsapp.tasks.task_context import TaskContext
@@ -43,7 +43,7 @@ class PartitionGroup:
         self._max_task_idle_ms = max_task_idle_ms
         self._context = context
         #: The stores whose entries have a time to live.
-        self.expiry = Expiry()
+        self.expiry = EntryExpiry()
         self._loop = native.Loop(inputs=self._inputs, context=context, punctuate=punctuate)
         #: Queues that got a record when they had none, in that order: among equal timestamps it decides.
         self._arrivals: deque[RecordQueue] = deque()

@@ -25,6 +25,7 @@ from streamsapp.runtime.global_stores.progress import GlobalPartition
 from streamsapp.runtime.hand_overs import HandOver
 from streamsapp.runtime.hang_detection import Hang
 from streamsapp.state.engine.write_stalls import WriteStalls
+from streamsapp.tasks.alignment import TimeAlignment
 from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.testing import MockClock

@@ -22,7 +22,7 @@ from streamsapp.state.engine.resources import StateResources
 from streamsapp.state.kinds.expiring import ExpiringStoreImpl
 from streamsapp.state.kinds.expiry import _KEPT, _READ, EXPIRES_AT, PLACE
 from streamsapp.state.task_stores import TaskStores
-from streamsapp.tasks.expiry import Expiry
+from streamsapp.tasks.expiry import EntryExpiry
 from streamsapp.tasks.record_queue import ProcessingControl
 
 ENGINES = [Engine.MEMORY, Engine.ROCKSDB]
@@ -57,7 +57,7 @@ class Owner:
         self.begin()
 
     def begin(self) -> None:
-        self.expiry = Expiry()
+        self.expiry = EntryExpiry()
         self.expiry.begin(self.stores.stores, {}, lambda: self.time)
 
     def restore(self, chunk: int = 3) -> None:
@@ -67,7 +67,7 @@ class Owner:
             self.stores.restore("s", part, at + len(part))
 
     def advance(self, time: int, limit: int = 1 << 30) -> bool:
-        """Whether nothing is left that is over."""
+        """Deletes some of what is over; returns whether none is left."""
         self.time = max(self.time, time)
 
         def fire(take_over: Callable[[int], object], node: str, at: int) -> None:

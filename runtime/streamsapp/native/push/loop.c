@@ -26,6 +26,7 @@ typedef struct {
     PyObject **slot;  /* of Python, which says it */
     PyObject *object; /* what the slot had when it was read last, or NULL */
     int64_t time;     /* what it said */
+    int is_never;     /* says whether that is later than any time can be */
 } Due;
 
 /* The state of one call. */
@@ -68,7 +69,8 @@ static int read_due(Due *of) {
         overflow = time >= (double)INT64_MAX ? 1 : time <= (double)INT64_MIN ? -1 : 0;
         if (!overflow) of->time = (int64_t)ceil(time);
     }
-    if (overflow) of->time = overflow > 0 ? INT64_MAX : INT64_MIN;
+    of->is_never = overflow > 0;
+    if (overflow < 0) of->time = INT64_MIN;
     Py_XSETREF(of->object, Py_NewRef(due));
     return 0;
 }
@@ -76,7 +78,7 @@ static int read_due(Due *of) {
 /* Says whether it is to be done at a time; -1 with an exception. */
 static inline int is_due(Due *of, int64_t time) {
     if (*of->slot != of->object && read_due(of)) return -1;
-    return time >= of->time;
+    return time >= of->time && !of->is_never;
 }
 
 /* Punctuates where it is time to. The record may have scheduled something that is due at once. */
@@ -239,8 +241,8 @@ static PyObject *loop_run(Loop *self, PyObject *const *given, Py_ssize_t count, 
     self->late = self->most = 0;
     if (sa_take_fields("run", run_fields, given, count, names, &run) || find_slots(self, &run, &turn)) return NULL;
     if (self->running) return PyErr_Format(PyExc_RuntimeError, "a task that processes a record is to process others");
-    if (!begin(self, &turn)) return PyLong_FromLong(0);
     turn.until = run.until;
+    if (!begin(self, &turn)) return PyLong_FromLong(0);
     int how = GO_ON;
     Py_ssize_t taken = 0;
     sa_keep_cells_used(&self->cells);

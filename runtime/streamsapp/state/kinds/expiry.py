@@ -39,7 +39,7 @@ from streamsapp.state.kinds.store_type import Layers, PlainLayout
 EXPIRES_AT = "streamsapp.expires-at"
 #: The time of an entry that is never over.
 NEVER = MAX_TIMESTAMP
-#: What keys of entries begin with, and those of places.
+#: The first byte of the keys of entries, and of places.
 ENTRY, PLACE = b"\x00", b"\x01"
 #: The number of places that are read at once, and so many times as many are kept in memory at most.
 _READ, _KEPT = 500, 4
@@ -147,7 +147,7 @@ class ExpiryLayout(PlainLayout):
     behind_entries = PLACE
 
     def __init__(self) -> None:
-        self.order = Order()
+        self.order = ExpiryOrder()
         #: The stream time of the task.
         self.stream_time: Callable[[], int] = lambda: NO_TIMESTAMP
 
@@ -178,7 +178,7 @@ class ExpiryLayout(PlainLayout):
         self.order.forget()
 
 
-class Order:
+class ExpiryOrder:
     """The places of a store's entries in the order of time. The first ones are in memory, up to some place; the others
     are read when these are gone."""
 
