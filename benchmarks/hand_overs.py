@@ -3,7 +3,8 @@
 ``python -m benchmarks.hand_overs`` with tests/support on PYTHONPATH, on a broker of its own. An application of several
 pods with standbys counts words that come all the time. Each pod is ended in good order (SIGTERM), and started again in
 its directory once it has handed its tasks over. The figure is the longest time without a result of some partition of
-the input, from the signal until all tasks have caught up again. ``quiet`` is the same without a restart.
+the input, from the signal until all tasks have caught up again. ``quiet`` is the same without a restart. ``slowest``
+are the hand-overs that pods report as the longest, with the seconds that had passed at each step.
 """
 
 from __future__ import annotations
@@ -67,6 +68,13 @@ class Restarts:
             gaps[name] = self.results.longest_gap(began)
         return gaps
 
+    def slowest(self, most: int = 3) -> list[str]:
+        """The longest hand-overs that the pods report, those of pods that have ended left out."""
+        documents = [document for pod in self.pods if (document := pod.ask("/status")[1]) is not None]
+        found = [each for document in documents for each in document["handOvers"] if each["kind"] == "planned"]
+        found.sort(key=lambda each: -each["gapSeconds"])
+        return [f"{each['task']} {each['gapSeconds']:.3f} s {each['steps']}" for each in found[:most]]
+
     def end(self) -> int:
         """Stop; returns how many results came too often."""
         self.load.stop()
@@ -99,6 +107,7 @@ def main() -> None:
                 it = Restarts(Kafka(broker.bootstrap_servers), guarantee, options.rate, place)
                 try:
                     gaps = it.run()
+                    slowest = it.slowest()
                     doubled = it.end()
                 finally:
                     it.close()
@@ -106,6 +115,7 @@ def main() -> None:
                     found[name == QUIET].append(gap)
                 told = ", ".join(f"{name} {gap:.3f} s" for name, gap in gaps.items())
                 print(f"  {guarantee}: {told}; {doubled} results too many", flush=True)
+                print(f"    slowest: {'; '.join(slowest)}", flush=True)
             print(f"{guarantee:14} restarts: median {median(found[False]):.3f} s, longest {max(found[False]):.3f} s; "
                   f"quiet: {median(found[True]):.3f} s")  # fmt: skip
 
