@@ -65,7 +65,7 @@ class _Program:
             self._made[step.gives] = method(*positional, **arguments, **keywords)
 
     def _target(self, step: Step) -> Any:
-        """What a step works on."""
+        """Returns the object that a step works on."""
         if step.of and step.of not in self._made:
             raise TopologyError(
                 f"{step.of!r} has the late records of windows, which the aggregation of the windows gives; write this "

@@ -22,12 +22,13 @@ from streamsapp.declared.roles import (
     SERDE_NAME,
     VALUE_MAPPER,
     VALUES_MAPPER,
+    WINDOW_AGGREGATOR,
     Reference,
     Role,
     names_code,
     role_of,
 )
-from streamsapp.dsl.arity import keys_taken, require_arity, require_coroutine, takes_key
+from streamsapp.dsl.arity import keys_taken, require_arity, require_coroutine, takes_key, takes_last
 from streamsapp.errors import ManifestError, TopologyError, written_at
 from streamsapp.processor.partitions import takes_headers
 from streamsapp.serdes.api import Serde
@@ -112,6 +113,8 @@ def _function_fault(role: Role, value: Any, name: str) -> str | None:
             takes_key("the runtime", value)
         elif role is JOINER:
             keys_taken("the runtime", value, ("key", "row_key"), "value", "row")
+        elif role is WINDOW_AGGREGATOR:
+            takes_last("the runtime", value, ("key", "value", "aggregate"), "window")
         elif role is PARTITIONER:
             takes_headers(f"the partitioner {name}", value)
         else:

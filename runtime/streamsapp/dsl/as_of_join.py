@@ -28,7 +28,7 @@ from streamsapp.state.kinds.grace_buffer import GraceType
 
 @dataclass(frozen=True)
 class AsOfJoin:
-    """What is joined, and how, as it was given. ``operation`` is the name of the method."""
+    """The options of one join as of a time, as they were given. ``operation`` is the name of the method."""
 
     operation: str
     joiner: Callable[..., Any]

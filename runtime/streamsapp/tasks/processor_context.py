@@ -57,7 +57,7 @@ def fan_out(pushes: list[Push]) -> Push:
 
 
 @dataclass(frozen=True)
-class Children:
+class ChildPushes:
     """The push functions of the nodes below a node, and the names of those that are reached by their names alone."""
 
     by_name: Mapping[str, Push]
@@ -76,7 +76,7 @@ class NodeBinding:
         self,
         name: str,
         task: TaskContext,
-        children: Children,
+        children: ChildPushes,
         stores: Mapping[str, Any],
         failures: FailureHandling,
         default_serdes: DefaultSerdes,
@@ -96,7 +96,7 @@ class NodeBinding:
         self._failures = failures
         self._user_context: UserContext | None = None
 
-    def over(self, children: Children, late_answers: dict[str, LateAnswer] | None) -> NodeBinding:
+    def over(self, children: ChildPushes, late_answers: dict[str, LateAnswer] | None) -> NodeBinding:
         """The same node in another wiring, over the children that it has there."""
         other = copy(self)
         other.forward, other._children, other.late_answers = children.together(), children, late_answers

@@ -23,7 +23,7 @@ from streamsapp.processor.partitions import chosen_partitions, takes_headers
 from streamsapp.record import Headers, Record, check_headers
 from streamsapp.serdes.api import DefaultSerdes, or_configured
 from streamsapp.tasks.failures import FailureHandling
-from streamsapp.tasks.processor_context import Children, NodeBinding
+from streamsapp.tasks.processor_context import ChildPushes, NodeBinding
 from streamsapp.tasks.remedies import UnwrittenPart
 from streamsapp.tasks.sink_bytes import giving_bytes
 from streamsapp.tasks.task_context import TaskContext
@@ -67,9 +67,9 @@ class Wiring:
         self.pushes: dict[str, Push] = {}
         self.bindings: dict[str, NodeBinding] = {}
 
-    def below(self, node: SourceNode | ProcessorNode) -> Children:
+    def below(self, node: SourceNode | ProcessorNode) -> ChildPushes:
         """The push functions of a node's children."""
-        return Children({name: self.pushes[name] for name in node.children}, self.aside)
+        return ChildPushes({name: self.pushes[name] for name in node.children}, self.aside)
 
 
 @dataclass

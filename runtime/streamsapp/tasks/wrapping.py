@@ -14,7 +14,7 @@ from streamsapp.errors import TopologyError
 from streamsapp.processor.api import Processor, ProcessorContext, ProcessorWrapper
 from streamsapp.processor.operator import Operator
 from streamsapp.record import Headers, Record
-from streamsapp.tasks.processor_context import Children, NodeBinding
+from streamsapp.tasks.processor_context import ChildPushes, NodeBinding
 
 
 def wrapped(wrapper: ProcessorWrapper, node: str, processor: Processor) -> Processor:
@@ -40,7 +40,7 @@ class OperatorProcessor(Processor):
         self._context: ProcessorContext = self._own
         #: The surroundings of the operator: those of its node, with the ways out through the context.
         children = {name: partial(self._send, name) for name in outside.children}
-        self.binding = outside.over(Children(children), outside.late_answers)
+        self.binding = outside.over(ChildPushes(children), outside.late_answers)
         self.binding.forward = partial(self._send, None)
         operator.start(self.binding)
         self._push = operator.bind(self.binding)

@@ -26,7 +26,7 @@ def records() -> list[tuple[str, str, int]]:
 
 
 def expected() -> dict[str, Counter[tuple[str, str, int]]]:
-    """What the test driver writes, as key, value and time."""
+    """Returns the records that the test driver writes, as key, value and time."""
     topics = {name: name for name in OUTPUTS}
     with TopologyTestDriver(sift("in", **topics)) as driver:
         source = driver.create_input_topic("in", TEXT, TEXT)
@@ -79,7 +79,7 @@ def _written(kafka: Kafka, topic: str) -> Counter[tuple[str, str, int]]:
 
 
 def _complete(process: Process, kafka: Kafka, topic: str, wanted: Counter[tuple[str, str, int]]) -> bool:
-    """Says whether as much was written as is expected, or under at least once all that must be there."""
-    if not process.assert_running() or end_offsets(kafka, topic) < wanted.total():
-        return False
-    return _written(kafka, topic).total() >= wanted.total()
+    """Says whether all is there that has to be."""
+    return (
+        process.assert_running() and end_offsets(kafka, topic) >= wanted.total() and not wanted - _written(kafka, topic)
+    )

@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
-from streamsapp import CountWindows, Joined, Late, Materialized, Serdes, StreamsBuilder, Topology
+from streamsapp import CountWindows, Joined, Late, Materialized, Serdes, StreamsBuilder, Topology, Windowed
 from streamsapp.declared.build_steps import build_steps
 from streamsapp.declared.functions import field_of_value
 from streamsapp.dsl.options import Consumed, Grouped
 from streamsapp.dsl.windows import EmitStrategy
 from streamsapp.errors import ManifestError
 from streamsapp.manifest.entrypoint import UserCode
+from streamsapp.serdes.windowed import time_windowed
+from streamsapp.testing import TopologyTestDriver
 
 TEXT, JSON = Serdes.string(), Serdes.json()
 READ = {"stream": {"topic": "in", "keySerde": "string", "valueSerde": "json"}, "as": "in"}
@@ -65,6 +67,21 @@ def test_a_join_as_of_is_the_program_in_python() -> None:
     options = {"with": "others", "joiner": "operator:is_", "withinMs": 60, "graceMs": 5, "name": "j", "late": "late"}
     join = {"from": "in", "leftJoinAsOf": options}
     assert described(OTHER, join, {"to": "out"}) == str(builder.build().describe())
+
+
+def started(key: str, value: Any, starts: list[int], window: Windowed[str]) -> list[int]:
+    return [*starts, window.start_ms]
+
+
+def test_an_aggregator_may_want_its_window() -> None:
+    aggregate = {"initializer": "builtins:list", "aggregator": f"{__name__}:started", "valueSerde": "json"}
+    steps = ["groupByKey", {"windowedBy": {"sizeMs": 10}}, {"aggregate": aggregate}, "toStream"]
+    topology = build(*steps, {"mapValues": "builtins:str"}, {"to": {"topic": "out", "valueSerde": "string"}})
+    with TopologyTestDriver(topology) as driver:
+        source = driver.create_input_topic("in", TEXT, JSON)
+        source.pipe_input("k", 1, 25)
+        source.pipe_input("k", 1, 26)
+        assert driver.create_output_topic("out", time_windowed(TEXT, 10), TEXT).read_values() == ["[20]", "[20, 20]"]
 
 
 def test_faults_have_their_fields() -> None:

@@ -110,7 +110,10 @@ def test_faults_of_windows_suppression_and_joins_name_the_remedy() -> None:
         "steps[5].leftJoin.keySelector: unknown field; did you mean 'keySerde'?",
         "steps[6].join.withinMs: is required",
         "steps[8].windowedBy.sizeMs: expected an integer ≥ 0, got -1",
-        "steps[9].windowedBy: expected exactly one of sizeMs, differenceMs, gapMs, startMs, got sizeMs and gapMs",
+        (
+            "steps[9].windowedBy: expected exactly one of sizeMs, differenceMs, gapMs, startMs, records, "
+            "got sizeMs and gapMs"
+        ),
         "steps[10].windowedBy.emitStrategy: expected 'onWindowClose' or 'onWindowUpdate', got 'close'",
         "steps[12].aggregate.merger: is required",
     ]

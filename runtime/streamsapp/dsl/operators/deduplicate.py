@@ -24,7 +24,7 @@ TOO_LATE = Reason(
 
 @dataclass(frozen=True)
 class Deduplication:
-    """How records are compared. ``by(key, value)`` gives the id; without it that is the key."""
+    """The rule by which records are compared. ``by(key, value)`` gives the id; without it that is the key."""
 
     by: Callable[[Any, Any], Any] | None
     within_ms: int

@@ -23,8 +23,8 @@ def staged(directory: Path, partitions: int) -> Staged:
     of: dict[TopicPartition, list[RawRecord]] = {TopicPartition("in", each): [] for each in range(partitions)}
     for key, value, time in RECORDS:
         partition = TopicPartition("in", partition_for(key.encode(), partitions))
-        offset, data = len(of[partition]), (key.encode(), value.encode())
-        of[partition].append(RawRecord("in", partition.partition, offset, *data, time, [("h", b"1")]))
+        place = "in", partition.partition, len(of[partition])
+        of[partition].append(RawRecord(*place, key.encode(), value.encode(), time, [("h", b"1")]))
     made = Staged(sift("in", **TOPICS), config, of, {"in": partitions}, directory)
     made.run()
     return made
