@@ -33,6 +33,7 @@ from benchmarks.systems.job import Job
 from benchmarks.topics import PREFIX, Topics
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from streamsapp.cache_folder import cache_dir
 from streamsapp.local.broker import EmbeddedBroker
 
 RESULTS = Path(__file__).parent / "results" / "spark_batches.json"
@@ -221,7 +222,7 @@ def _started(name: str, variant: Variant, directory: Path, topics: Topics, sourc
         kind = variant.system.removeprefix("pyspark-")
         # Without an end.
         job = Job("w3", f"{kind}-w3", folder.name, topics.bootstrap_servers, source, results, 0, str(folder), {})
-        return Started([*launch.prepare("pyspark", directory), job.to_json()], folder)
+        return Started([*launch.prepare("pyspark", cache_dir()), job.to_json()], folder)
     code = _CODE.format(input=source, output=results, grouped=_BY_VALUE if variant.repartitioned else _BY_KEY)
     return Driver(folder, topics.bootstrap_servers, code, _SPARK if variant.system == "engine-spark" else _POD)
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -202,7 +202,7 @@ def _columns(app: StoredApplication, store: str, fields: str | None, since: str 
     )
 
 
-def _required(options: dict[str, str], name: str) -> str:
+def _required(options: Mapping[str, str], name: str) -> str:
     found = options.get(name)
     if not found:
         raise ConfigError(f'option {name!r} is missing: spark.read.format("streamsapp").option("{name}", ...)')

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 #: The columns that Spark's sink for Kafka takes, and the time.
 SQL_SCHEMA = (
-    "topic string, partition int, key binary, value binary, timestamp timestamp, "
+    "topic string, partition int, key binary, value binary, timestamp timestamp_ltz, "
     "headers array<struct<key: string, value: binary>>"
 )
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

@@ -75,7 +75,7 @@ def _is_header(kind: DataType) -> bool:
 def _milliseconds(frame: DataFrame) -> Column:
     """A timestamp that names no zone is one of the session's (``spark.sql.session.timeZone``), as in a cast."""
     plain = isinstance(frame.schema["timestamp"].dataType, LongType)
-    return functions.col("timestamp") if plain else functions.expr("unix_millis(cast(timestamp AS timestamp))")
+    return functions.col("timestamp") if plain else functions.expr("unix_millis(cast(timestamp AS timestamp_ltz))")
 
 
 def _or_null(name: str, kind: str, there: set[str]) -> Column:

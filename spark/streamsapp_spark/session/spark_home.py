@@ -29,7 +29,7 @@ def leave_out_archives() -> Path | None:
     installed = Path(pyspark.__file__).parent
     if {_VARIABLE, "PYSPARK_GATEWAY_PORT"} & os.environ.keys() or os.environ.get("PYSPARK_PYTHON") != sys.executable:
         return None
-    if Path(_find_spark_home()) != installed:  # type: ignore[no-untyped-call]
+    if Path(_find_spark_home()) != installed:
         return None
     java = java_path()
     lasting = None if java is None else lasting_home(installed, java)

@@ -68,8 +68,9 @@ class EngineReader(DataSourceStreamReader):
         """Before the first batch: tasks begin at the offsets that the group has committed."""
         return {"batch": 0}
 
-    def latestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Another one than before if there is something to do."""
+    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802 - Spark's name
+        """Another one than before if there is something to do. Spark from 4.2 on hands a limit to a source that takes
+        one; the driver has its own."""
         offset: dict[str, Any] = ask(_driver(self._address), "latest")
         return offset
 

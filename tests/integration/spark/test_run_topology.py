@@ -74,6 +74,7 @@ results = run({"words": words})
 once = {"availableNow": True}
 results.writeStream.foreachBatch(write).option("checkpointLocation", str(folder / "first")).trigger(
     **once).start().awaitTermination()
+spark.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")  # of what is only called a timestamp
 times = "CAST(timestamp_millis(timestamp) AS TIMESTAMP_NTZ) AS timestamp"
 results = run({"words": words.selectExpr("key", "value", times)})
 results.writeStream.option("checkpointLocation", str(folder / "second")).trigger(**once).start(

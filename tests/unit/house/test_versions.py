@@ -30,7 +30,7 @@ def requirements() -> list[str]:
 
 @pytest.mark.parametrize("requirement", requirements())
 def test_the_library_asks_for_ranges_that_begin_somewhere(requirement: str) -> None:
-    assert re.fullmatch(r"[\w-]+>=[\d.]+(,<[\d.]+)?", requirement) or requirement == "pyspark==4.0.0"
+    assert re.fullmatch(r"[\w-]+>=[\d.]+(,<[\d.]+)?", requirement)
 
 
 def test_a_package_has_the_same_version_in_every_lock() -> None:
