@@ -44,16 +44,18 @@ def expected() -> dict[str, Counter[tuple[str, str, int]]]:
 def test_results_are_those_of_the_driver_whatever_is_killed(kafka: Kafka, instances: Instances, guarantee: str) -> None:
     source = kafka.create_topic("sifted", partitions=1)
     topics = {name: kafka.create_topic(name, partitions=1) for name in OUTPUTS}
-    produce(kafka, source, [(key.encode(), value.encode(), time) for key, value, time in records()])
+    inputs = [(key.encode(), value.encode(), time) for key, value, time in records()]
     config = instances.config(processing_guarantee=guarantee)
-    wanted = expected()
+    wanted, third = expected(), RECORDS // 3
     for kill in range(2):
-        more = end_offsets(kafka, topics["pairs"]) + RECORDS // 8
+        more = end_offsets(kafka, topics["pairs"]) + 1
+        produce(kafka, source, inputs[kill * third : (kill + 1) * third])
         process = instances.process("sift", config, source=source, **topics)
         eventually(partial(_wrote, process, kafka, topics["pairs"], more))
         process.kill()
         if kill == 0:
             shutil.rmtree(config.state_dir)
+    produce(kafka, source, inputs[2 * third :])
     process = instances.process("sift", config, source=source, **topics)
     for name, topic in topics.items():
         eventually(partial(_complete, process, kafka, topic, wanted[name]))
