@@ -313,6 +313,10 @@ class StreamTask:
         lateness.count(taken)
         return taken
 
+    def expire(self) -> None:
+        """Delete all entries of stores that are over by now. ``process`` does so before the next record."""
+        self._group.expiry.sweep(self.context.stream_time, self.control, sys.maxsize, self._fire)
+
     @property
     def is_expiring(self) -> bool:
         """Says whether entries of stores may be over that are not deleted yet. No record is processed before."""

@@ -325,6 +325,8 @@ class TopologyTestDriver(JavaNames):
             return False
         while not task.process(self._control, 1) and task.is_expiring:
             pass
+        if task.is_expiring:  # a marker has moved time
+            task.expire()
         task.punctuate()  # also where the record was dropped: what the wall clock scheduled by stream time is due
         self._commit(task)
         return True

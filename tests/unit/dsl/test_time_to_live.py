@@ -52,6 +52,9 @@ class Driven:
 
     def pipe(self, key: str, value: str | None, at: int, topic: str = "in") -> list[tuple[Any, Any, int]]:
         self.driver.create_input_topic(topic, Serdes.string(), Serdes.string()).pipe_input(key, value, at)
+        return self.results()
+
+    def results(self) -> list[tuple[Any, Any, int]]:
         return [(record.key, record.value, record.timestamp) for record in self._out.read_records()]
 
 
@@ -380,3 +383,15 @@ def test_what_hangs_on_tables_is_what_their_living_rows_make_of_it(
             values = list(expected.values())
             assert counts == {each: values.count(each) for each in values}
     run.driver.close()
+
+
+def test_rows_vanish_where_a_silent_input_moves_time() -> None:
+    builder = StreamsBuilder()
+    silent = Consumed(Serdes.string(), Serdes.string(), idle_after=TTL)
+    builder.stream("in", silent).to_table(Materialized("rows", ttl=TTL)).to_stream().to("out")
+    run = Driven(builder)
+    run.pipe("a", "1", 0)
+    run.pipe("b", "1", 10)
+    run.driver.advance_wall_clock_time(timedelta(milliseconds=TTL))
+    assert run.results() == [("a", None, 100), ("b", None, 110)]
+    assert not list(run.driver.get_state_store("rows").all())
