@@ -5,7 +5,7 @@ The group's committed offsets say how far another instance is, and say it last: 
 brokers by then. With them the times of the last records were committed, as Kafka Streams has it. Where these are long
 ago, or not known, the offset itself says more: a broker knows which offset a time has, and other tasks are at a time T
 if their committed offsets are not before the first record of T or later. No instance has to send anything for that but
-to commit more often while there is a backlog, and a task that moves, or that nobody has, is where it was committed.
+to commit more often while there is a backlog, and a task that moves, or that no instance has, is where it was committed.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _OWN_TIMES = {
 
 
 class Offsets(Protocol):
-    """What brokers know: implemented by ``kafka.cluster.Cluster``."""
+    """The knowledge of brokers: implemented by ``kafka.cluster.Cluster``."""
 
     def committed(
         self, partitions: Collection[TopicPartition], timeout: float
@@ -97,7 +97,7 @@ def others_of(tasks: AlignedTasks, plans: Mapping[TaskId, TaskPlan], default_ext
 
 @dataclass
 class _Look:
-    """What is known of the tasks of one group that run elsewhere."""
+    """The knowledge of the tasks of one group that run elsewhere."""
 
     others: Others = field(default_factory=lambda: Others(frozenset(), frozenset()))
     #: When they are looked at next (monotonic seconds).
@@ -201,7 +201,7 @@ class AlignmentWatch:
         tasks.set_elsewhere(time, now_ms)
 
     def _failed(self, tasks: AlignedTasks, error: KafkaException, now: float, now_ms: int) -> None:
-        """Where others are is not known: the tasks here wait, but not for ever."""
+        """Without knowing where others are, the tasks here wait, but not for ever."""
         if self._failing_since is None:
             self._failing_since = now
             log.info("where the tasks of other instances are is not known: %s", error)

@@ -43,7 +43,7 @@ NOTHING, UNKNOWN = math.inf, -math.inf
 
 @dataclass(eq=False)
 class Place:
-    """Where one task of a group stands."""
+    """The place of one task of a group in time."""
 
     task: StreamTask
     #: The time of its next record, in milliseconds since 1970, or ``NOTHING``, or ``UNKNOWN``.
@@ -209,7 +209,7 @@ class AlignedTasks:
         return self._settled
 
     def look(self, now: float, now_ms: int, delay: float, *, paused: bool) -> None:
-        """Let go on whoever may by now, and leave out a task that stands still; ``delay`` is the time in seconds for
+        """Let tasks go on that may by now, and leave out a task that stands still; ``delay`` is the time in seconds for
         which results are on their way beside ``SETTLED``."""
         with self._lock:
             self._settle(now, SETTLED + delay)
@@ -287,7 +287,7 @@ def _has_nothing(task: StreamTask) -> bool:
 
 
 class TaskPace:
-    """What a task of a group asks before it takes records."""
+    """Asked by a task of a group before it takes records."""
 
     def __init__(self, tasks: AlignedTasks, task: StreamTask) -> None:
         self._tasks = tasks

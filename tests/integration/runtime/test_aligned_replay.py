@@ -91,7 +91,7 @@ def dropped(*running: StreamsRuntime) -> int:
 
 
 def aligned(instance: StreamsRuntime) -> dict[str, Any]:
-    """What an instance reports of the tasks that wait for each other."""
+    """The report of an instance on the tasks that wait for each other."""
     (group,) = instance.status()["timeAlignment"]
     assert isinstance(group, dict)
     return group

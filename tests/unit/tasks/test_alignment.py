@@ -182,7 +182,7 @@ def test_results_that_go_into_the_next_commit_do_not_let_others_run_ahead_in_thi
     assert it.tasks[1].wait_ms(NOW, 4) == 0
     it.tasks[1].process(it.tasks[1].control, 1)
     it.tasks[1].take_output()
-    # What it sends from here on waits for the next commit; the other one's results are sent before.
+    # Its results wait for the next commit from here on; those of the other one are sent before.
     assert it.run(1, epoch=5) == [HOUR + BOUND - 1, HOUR + BOUND]
     assert it.run(0, epoch=4) == []
     assert it.tasks[1].wait_ms(NOW, 5) is None
