@@ -72,6 +72,11 @@ class FakeConsumer:
         for partition in partitions:
             del self.positions[partition]
 
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        assert not partitions
+
+    resume = pause
+
     def poll(self, limit: int, timeout: float) -> Fetched:
         return self.polls.pop(0)
 
