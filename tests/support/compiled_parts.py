@@ -66,6 +66,7 @@ def input_of(path: ModuleType, buffer: Any, **given: Any) -> Any:
         "deserialize_value": None,
         "extract": lambda *record: -1,
         "on_error": raising,
+        "apply": None,
     }
     return path.Input(**made | given)
 
