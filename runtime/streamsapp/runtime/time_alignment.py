@@ -11,7 +11,7 @@ from typing import Any
 
 from streamsapp.metrics.samples import Sample, gauge
 from streamsapp.runtime.alignment_watch import AlignmentWatch
-from streamsapp.tasks.alignment import AlignedTasks, TimePlace, TimeAlignment
+from streamsapp.tasks.alignment import AlignedTasks, TimeAlignment, TimePlace
 
 #: So many partitions are named.
 _MOST = 20
