@@ -189,8 +189,8 @@ class _Build:
 
     @property
     def _waits_for_late(self) -> int:
-        """The lateness up to which records count, in milliseconds of stream time. As long as partners are kept, a late record finds
-        them; those without a partner have become results by then."""
+        """The lateness up to which records count, in milliseconds of stream time. As long as partners are kept, a late
+        record finds them; records without a partner have become results by then."""
         windows, kind = self._windows, self._kind
         if kind.left or kind.right or kind.prior:
             return windows.grace_ms

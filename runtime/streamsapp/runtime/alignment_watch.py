@@ -5,7 +5,7 @@ The group's committed offsets say how far another instance is, and say it last: 
 brokers by then. With them the times of the last records were committed, as Kafka Streams has it. Where these are long
 ago, or not known, the offset itself says more: a broker knows which offset a time has, and other tasks are at a time T
 if their committed offsets are not before the first record of T or later. No instance has to send anything for that but
-to commit more often while there is a backlog, and a task that moves, or that no instance has, is where it was committed.
+to commit more often while there is a backlog. A task that moves, or that no instance has, is where it was committed.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Any
 
 from streamsapp.metrics.samples import Sample, gauge
 from streamsapp.runtime.alignment_watch import AlignmentWatch
-from streamsapp.tasks.alignment import AlignedTasks, Place, TimeAlignment
+from streamsapp.tasks.alignment import AlignedTasks, TimeAlignment, TimePlace
 
 #: So many partitions are named.
 _MOST = 20
@@ -37,7 +37,7 @@ def _group(tasks: AlignedTasks, watch: AlignmentWatch | None) -> dict[str, Any]:
     }
 
 
-def skew_ms(places: list[Place]) -> int | None:
+def skew_ms(places: list[TimePlace]) -> int | None:
     """The time between the next records of the tasks here that are furthest apart; ``None``: fewer than two have a next
     record that is known."""
     times = [place.time for place in places if math.isfinite(place.time)]

@@ -42,7 +42,7 @@ NOTHING, UNKNOWN = math.inf, -math.inf
 
 
 @dataclass(eq=False)
-class Place:
+class TimePlace:
     """The place of one task of a group in time."""
 
     task: StreamTask
@@ -64,7 +64,7 @@ class Place:
 class _Standing:
     """The task that others wait for, and since when it has been where it is (monotonic seconds)."""
 
-    place: Place | None = None
+    place: TimePlace | None = None
     time: float = UNKNOWN
     read: int = 0
     since: float = math.inf
@@ -80,7 +80,7 @@ class AlignedTasks:
         self._clock = clock
         self._wake = wake
         self._lock = Lock()
-        self._places: dict[TaskId, Place] = {}
+        self._places: dict[TaskId, TimePlace] = {}
         self._oldest: float = NOTHING
         self._standing = _Standing()
         #: Oldest times that were current at earlier moments (monotonic seconds).
@@ -93,15 +93,15 @@ class AlignedTasks:
 
     # ---- the task's side -----------------------------------------------------------------------------------------
 
-    def join(self, task: StreamTask, time: float) -> Place:
+    def join(self, task: StreamTask, time: float) -> TimePlace:
         """A task runs from now on, and its next record is not older than ``time``."""
         with self._lock:
-            place = self._places[task.id] = Place(task, time)
+            place = self._places[task.id] = TimePlace(task, time)
             self._elsewhere = UNKNOWN
             self._note(self._clock.now_ms())
         return place
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: TimePlace) -> None:
         """A task does not run here any more."""
         with self._lock:
             if self._places.get(place.task.id) is place:
@@ -111,7 +111,7 @@ class AlignedTasks:
         if released:
             self._wake(released)
 
-    def moved(self, place: Place, time: float, epoch: int, now_ms: int) -> int:
+    def moved(self, place: TimePlace, time: float, epoch: int, now_ms: int) -> int:
         """The next record of a task is of this time: returns the latest time of records that it may take now."""
         with self._lock:
             if epoch > place.epoch:
@@ -123,7 +123,7 @@ class AlignedTasks:
             self._wake(released)
         return limit
 
-    def emptied(self, place: Place, now_ms: int) -> None:
+    def emptied(self, place: TimePlace, now_ms: int) -> None:
         """A task has no record left, and perhaps nothing to read."""
         with self._lock:
             if place.task.buffered_records:
@@ -133,7 +133,7 @@ class AlignedTasks:
         if released:
             self._wake(released)
 
-    def arrived(self, place: Place, time: float) -> None:
+    def arrived(self, place: TimePlace, time: float) -> None:
         """A record of this time came, or one that may be of any time."""
         released: Collection[StreamTask] = ()
         with self._lock:
@@ -144,13 +144,13 @@ class AlignedTasks:
 
     # ---- the rule --------------------------------------------------------------------------------------------------
 
-    def _set(self, place: Place, time: float, now_ms: int) -> Collection[StreamTask]:
+    def _set(self, place: TimePlace, time: float, now_ms: int) -> Collection[StreamTask]:
         if time == place.time:
             return ()
         before, place.time, place.left_out = place.time, time, False
         return self._note(now_ms) if before <= self._oldest or time < self._oldest or self._catches_up(place) else ()
 
-    def _catches_up(self, place: Place) -> bool:
+    def _catches_up(self, place: TimePlace) -> bool:
         return self.aligning and not place.caught_up
 
     def _note(self, now_ms: int) -> Collection[StreamTask]:
@@ -177,7 +177,7 @@ class AlignedTasks:
             place.waits = False
         return [place.task for place in released]
 
-    def _limit(self, place: Place, oldest_here: float, now_ms: int) -> int:
+    def _limit(self, place: TimePlace, oldest_here: float, now_ms: int) -> int:
         """The latest time of records that a task may take."""
         oldest = self._settled_above
         if self.aligning and self.group.are_peers:
@@ -234,7 +234,7 @@ class AlignedTasks:
             self._samples.pop(0)
         self._settled = self._samples[0][1]
 
-    def _stands_still(self, now: float, *, paused: bool) -> Place | None:
+    def _stands_still(self, now: float, *, paused: bool) -> TimePlace | None:
         waiting = any(place.waits for place in self._places.values())
         places = [place for place in self._places.values() if not (place.left_out or place.waits)]
         oldest = min(places, key=lambda place: place.time, default=None)
@@ -268,13 +268,13 @@ class AlignedTasks:
         return self._elsewhere
 
     @property
-    def places(self) -> list[Place]:
+    def places(self) -> list[TimePlace]:
         """A copy of the places."""
         with self._lock:
             return list(self._places.values())
 
 
-def _time_without_records(place: Place, now_ms: int) -> float:
+def _time_without_records(place: TimePlace, now_ms: int) -> float:
     """The next record is not older than the last one, as far as that is known."""
     if _has_nothing(place.task):
         return NOTHING
