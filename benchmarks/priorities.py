@@ -77,7 +77,7 @@ def main() -> int:
     return 0
 
 
-#: What runs: the backlog, the paced records; and whether with scheduling.
+#: The parts of a run: the backlog, the paced records, and the scheduling.
 CASES = (
     ("latency alone", False, True, False),
     ("bulk alone", True, False, False),

@@ -1,5 +1,5 @@
-"""What an application says of the scheduling of its sub-topologies: who goes first, who gets how much, and what becomes
-of one that fails.
+"""The scheduling of sub-topologies, as an application asks for it: which goes first, which share each has, and what
+becomes of one that fails.
 
 Made by the user or of the manifest, before an instance starts; ``topology.scheduling`` finds the sub-topologies. Pure.
 """

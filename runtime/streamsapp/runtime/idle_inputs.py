@@ -25,7 +25,7 @@ _AGAIN = 0.02
 
 @dataclass
 class _Silence:
-    """What is known of one input."""
+    """One input and its silence, as far as they are known."""
 
     task: StreamTask
     queue: TimedQueue

@@ -94,7 +94,8 @@ class InputClasses:
         self.paused = paused
 
     def bounds_of_paused(self, partition: TopicPartition) -> tuple[int, int] | None:
-        """Where a partition of a paused sub-topology begins and ends; ``None`` for another, and if it is not known."""
+        """Returns where a partition of a paused sub-topology begins and ends; ``None`` for another, and if it is not
+        known."""
         return self.bounds.get(partition) if partition in self.paused else None
 
     def balance(self) -> None:

@@ -228,7 +228,7 @@ class InputFeeder:
         return fetched
 
     def _ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
-        """Where inputs begin and end, as far as brokers say so now."""
+        """Returns where inputs begin and end, as far as brokers say so now."""
         ends = self._consumer.ends_by_now(partitions, ENDS_WAIT)
         firsts = {each: self._consumer.watermarks(each, cached=True) or (0, 0) for each in ends}
         return {each: (firsts[each][0], end) for each, end in ends.items()}

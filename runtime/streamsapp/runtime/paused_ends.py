@@ -1,4 +1,4 @@
-"""Where the inputs of paused sub-topologies end: their partitions are not fetched, so no answer says it.
+"""Finds where the inputs of paused sub-topologies end: their partitions are not fetched, so no answer says it.
 
 Called on the thread that looks after topics; the polling thread reads what was found.
 """

@@ -1,4 +1,5 @@
-"""How long a thread may keep the interpreter while others wait for it, with sub-topologies that go before others.
+"""Shortens the time for which a thread may keep the interpreter while others wait for it, where some sub-topologies go
+before others.
 
 A thread that works off a backlog gives up the interpreter's lock after 5 ms when another one asks for it. The polling
 thread asks many times on the way of one record: behind every request to the system that it makes. With a backlog each

@@ -23,7 +23,7 @@ LATENCY_TURN, BULK_TURN = 0.1, 0.01
 
 
 class _Shared:
-    """What a sub-topology has had."""
+    """The time that a sub-topology has had."""
 
     def __init__(self, share: Share) -> None:
         self.share = share
@@ -122,7 +122,7 @@ class FairScheduler:
             shared.virtual_time += held / shared.share.weight
 
     def busy_seconds(self, number: int) -> float:
-        """For how many seconds threads have held tasks of a sub-topology. Any thread."""
+        """Returns for how many seconds threads have held tasks of a sub-topology. Any thread."""
         return self._shared[number].busy
 
     def _of(self, task: StreamTask) -> _Shared:

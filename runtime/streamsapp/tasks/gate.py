@@ -1,4 +1,4 @@
-"""What keeps tasks from being given to processing threads. Guarded by the task manager's lock."""
+"""Keeps tasks from being given to processing threads. Guarded by the task manager's lock."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from streamsapp.tasks.scheduled_task import ScheduledTask
 
 
 @dataclass(eq=False, slots=True)
-class Gate:
+class TaskGate:
     """The reasons for which tasks wait, all or some of them."""
 
     #: Tasks are given out only to end their epochs.

@@ -20,7 +20,7 @@ from streamsapp.deadline import Deadline
 from streamsapp.errors import StreamsError
 from streamsapp.record import TaskId
 from streamsapp.tasks.fair_scheduler import FairScheduler
-from streamsapp.tasks.gate import Gate
+from streamsapp.tasks.gate import TaskGate
 from streamsapp.tasks.scheduled_task import ScheduledTask
 from streamsapp.tasks.scheduler import TaskScheduler
 from streamsapp.tasks.stream_task import StreamTask, TaskEpoch
@@ -71,7 +71,7 @@ class TaskManager:
         self._tasks: dict[TaskId, ScheduledTask] = {}
         self._ready: dict[TaskId, StreamTask] = {}
         self._held: dict[TaskId, ScheduledTask] = {}
-        self._gate = Gate()
+        self._gate = TaskGate()
         self._epoch = 0
         self._epoch_end: EpochEnd | None = None
         self._on_due_sooner = on_due_sooner

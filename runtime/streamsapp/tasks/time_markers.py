@@ -100,7 +100,7 @@ class MarkerLog:
                 self._store.put(_writer(topic, task), None)
 
     def heard(self, topic: str, sub_topology: int) -> list[ToldTime]:
-        """What the tasks of a sub-topology upstream have told last."""
+        """Returns the times that the tasks of a sub-topology upstream have told last."""
         return [told for told, _ in self._heard(topic, sub_topology)]
 
     def _heard(self, topic: str, sub_topology: int) -> Iterator[tuple[ToldTime, int]]:

@@ -124,7 +124,7 @@ def test_a_loop_without_deserializers_hands_on_what_records_have(compiled: Modul
 
     only = input_of(compiled, buffer, push=lambda *record: pushed.append(record[:2]))
 
-    assert loop(compiled, only).run(control=ProcessingControl(), due=Due(9), limit=9) == 3
+    assert loop(compiled, only).run(control=ProcessingControl(), due=Due(9), expiry=Due(), limit=9) == 3
     assert pushed == given
 
 
@@ -150,5 +150,5 @@ def test_a_time_that_was_later_is_met_when_records_come_to_it_or_when_it_becomes
             due.next_due = 1006  # a processor has asked for another one meanwhile
 
     running = loop(compiled, input_of(compiled, buffer, push=push), context=context, punctuate=punctuate)
-    assert running.run(control=ProcessingControl(), due=due, limit=99) == 14
+    assert running.run(control=ProcessingControl(), due=due, expiry=Due(), limit=99) == 14
     assert punctuated == [10, 12, 13]

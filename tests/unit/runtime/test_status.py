@@ -55,7 +55,7 @@ class Parts:
     safe_until: float = math.inf
 
     def __post_init__(self) -> None:
-        self.tasks = SimpleNamespace(paused=self.paused)
+        self.tasks = SimpleNamespace(paused=self.paused, fair=None, is_paused=lambda task: self.paused)
         self.owned = SimpleNamespace(
             all={task.id: task for task in self.running}, active=self.running, alignment=TimeAlignment()
         )
@@ -75,7 +75,8 @@ class Parts:
             refused=False,
             hand_overs=SimpleNamespace(last=[]),
         )
-        self.hangs = SimpleNamespace(longest=self.longest, usual=7.25, hanging=self.hanging)
+        aside = SimpleNamespace(now={})
+        self.hangs = SimpleNamespace(longest=self.longest, usual=7.25, hanging=self.hanging, set_aside=aside)
         self.polling = SimpleNamespace(name="app-polling")
         self.requests = SimpleNamespace(leaving=False)
         self.output = SimpleNamespace(commit_latency=Histogram(), buffered_records=0)
@@ -104,6 +105,7 @@ def test_an_instance_that_was_not_started_has_no_tasks() -> None:
         "inProcessSeconds": None,
         "usualProcessSeconds": None,
         "hanging": [],
+        "subTopologies": [],
         "globalStores": [],
         "client": {
             "name": "streamsapp",
