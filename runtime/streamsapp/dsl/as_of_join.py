@@ -56,7 +56,7 @@ class AsOfJoin:
         kept_name = names.named(base, "KSTREAM-ASOFOTHER-", "-right")
         name = names.named(base, "KSTREAM-ASOFJOIN-")
         store = self._store(other, options, names.resource(f"{kept_name}-store", given=base is not None))
-        keep = _Keeping(store, grace_ms is not None, self.late is not None)
+        keep = _Keeping(store, grace_ms is not None, self.late is not None, within_ms + (grace_ms or 0))
         keeps = ProcessorGraphNode(kept_name, keep)
         this.graph.add(keeps, other.node)
         if self.late is not None:
@@ -111,6 +111,8 @@ class _Keeping:
     store: StoreBuilder
     tells_time: bool
     sends_late: bool
+    #: The time in milliseconds by which a record may be late.
+    waits_for_late_ms: int
 
     def __call__(self) -> KeepRight:
         return KeepRight(self.store.name, self.tells_time, self.sends_late)

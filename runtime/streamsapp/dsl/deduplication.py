@@ -91,6 +91,11 @@ class _Deduplicating:
     def __call__(self) -> Deduplicate:
         return Deduplicate(self.how)
 
+    @property
+    def waits_for_late_ms(self) -> int:
+        """The time in milliseconds by which a record may be late."""
+        return self.how.grace_ms
+
     def stores(self) -> tuple[StoreBuilder, ...]:
         return (self.builder,)
 

@@ -85,6 +85,22 @@ def test_records_without_a_partner_are_results_after_the_grace_alone() -> None:
     assert groups(builder)[0] == peers(0, 1, ms=500)
 
 
+def test_deduplication_waits_for_its_grace() -> None:
+    builder = StreamsBuilder()
+    rekeyed(builder).deduplicate(within=1_000, grace=4_000)
+    assert groups(builder) == (peers(0, ms=2_000),)
+
+
+@pytest.mark.parametrize(("grace", "bound"), [(None, 1_500), (1_000, 500)])
+def test_the_other_side_of_a_join_as_of_a_time_waits_for_records_that_are_still_joined(
+    grace: int | None, bound: int
+) -> None:
+    builder = StreamsBuilder()
+    left, right = rekeyed(builder, "a"), rekeyed(builder, "b")
+    left.join_as_of(right, lambda this, other: this, 3_000, Joined(TEXT, TEXT, TEXT, grace=grace))
+    assert groups(builder)[0] == peers(0, 1, ms=bound)
+
+
 def test_a_join_with_a_topic_of_others_waits_for_what_is_repartitioned() -> None:
     builder = StreamsBuilder()
     other = builder.stream("b", Consumed(TEXT, TEXT))
