@@ -25,7 +25,6 @@ from streamsapp.kafka.wakeup import Wakeup
 from streamsapp.membership.member import GroupMember
 from streamsapp.membership.member_id import MemberId
 from streamsapp.record import TaskId
-from streamsapp.runtime import cyclic_gc, thread_switching
 from streamsapp.runtime.alignment_watch import PERIOD, AlignmentWatch
 from streamsapp.runtime.application_topics import ApplicationTopics
 from streamsapp.runtime.changelog_retention import ChangelogRetention
@@ -54,6 +53,7 @@ from streamsapp.runtime.lifecycle import Lifecycle
 from streamsapp.runtime.output import Output
 from streamsapp.runtime.paused_ends import PausedEnds
 from streamsapp.runtime.polling import PollingThread
+from streamsapp.runtime.process_settings import CYCLIC_GC, SWITCHING
 from streamsapp.runtime.processing import ProcessingThread
 from streamsapp.runtime.processing_threads import ProcessingThreads
 from streamsapp.runtime.record_ages import RecordAges
@@ -276,9 +276,9 @@ class Components:
 
     def start(self) -> None:
         """Start all threads."""
-        cyclic_gc.relax()
+        CYCLIC_GC.change()
         if self._context.config.scheduling:
-            thread_switching.hasten()
+            SWITCHING.change()
         for thread in self.threads:
             thread.start()
 
@@ -306,9 +306,9 @@ class Components:
         if not any(thread.is_alive() for thread in self.threads if thread is not self.polling):
             self._context.admin.close()
         self.stores.release()
-        cyclic_gc.restore()
+        CYCLIC_GC.restore()
         if self._context.config.scheduling:
-            thread_switching.restore()
+            SWITCHING.restore()
         if self.life.error is None:
             self.state.to(ClientState.PENDING_SHUTDOWN)
             self.state.to(ClientState.NOT_RUNNING)

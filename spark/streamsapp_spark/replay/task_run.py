@@ -22,7 +22,7 @@ from pyspark import TaskContext
 from streamsapp.errors import DeserializationError, ProcessingError, SerializationError, UserInputError
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.bootstraps import HistoryRange
-from streamsapp.runtime import cyclic_gc
+from streamsapp.runtime.process_settings import CYCLIC_GC
 from streamsapp.state.kinds.key_value import KeyValueStoreImpl
 from streamsapp.tasks.task_plan import ConsumedOffset, TaskPlan
 from streamsapp_spark.replay.global_stores import global_stores
@@ -73,7 +73,7 @@ def run_task(act: Act[W], work: W, batches: Iterable[pa.RecordBatch]) -> ArrowBa
         return
     reporter = Reporter(work.job.report_to, first)
     directory = Path(tempfile.mkdtemp(prefix=f"streamsapp-{first}-"))
-    cyclic_gc.relax()
+    CYCLIC_GC.change()
     host = socket.gethostname()
     named = f"on {host}: task {first}"
     try:
@@ -91,7 +91,7 @@ def run_task(act: Act[W], work: W, batches: Iterable[pa.RecordBatch]) -> ArrowBa
         reporter.failed(f"{named}: {error}", hopeless=isinstance(error, HOPELESS))
         raise
     finally:
-        cyclic_gc.restore()
+        CYCLIC_GC.restore()
         reporter.close()
         shutil.rmtree(directory, ignore_errors=True)
 

@@ -24,7 +24,6 @@ from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.membership.assignor.assignor import HighAvailabilityTaskAssignor
 from streamsapp.record import TaskId
 from streamsapp.remote.snapshot_writer import SnapshotFencedError
-from streamsapp.runtime import cyclic_gc
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.changelog_retention import ChangelogRetention
 from streamsapp.runtime.extensions import Extensions
@@ -32,6 +31,7 @@ from streamsapp.runtime.instance_context import InstanceContext
 from streamsapp.runtime.micro_batches.inputs import LaneInputs
 from streamsapp.runtime.micro_batches.lane import Lane, MovedOnError
 from streamsapp.runtime.micro_batches.model import LaneOrder, LaneReport, TaskOrder
+from streamsapp.runtime.process_settings import CYCLIC_GC
 from streamsapp.runtime.state_components import StateComponents
 from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.tasks.assembly import TaskAssembly
@@ -69,7 +69,7 @@ class LaneProcess:
         #: Of lanes that have failed here.
         self._refusals: dict[int, Refusals] = {}
         self._division = 0
-        cyclic_gc.relax()
+        CYCLIC_GC.change()
         for thread in self._stores.threads:
             thread.start()
         self._assembly = TaskAssembly(config, self._stores.resources, self._clock, self._global_stores())
@@ -121,7 +121,7 @@ class LaneProcess:
         if not any(thread.is_alive() for thread in self._stores.threads):
             self._admin.close()
         self._stores.release()
-        cyclic_gc.restore()
+        CYCLIC_GC.restore()
 
     def _run(self, order: LaneOrder, alive: Callable[[], object], check: Callable[[], object]) -> LaneReport:
         began = time.monotonic()
