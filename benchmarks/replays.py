@@ -15,9 +15,9 @@ from statistics import median
 
 from instances import Instances, produce
 from kafka_cluster import START_TIMEOUT, Kafka
+from replayed_trips import DURATION, PARTITIONS, events, per_line
 from streamsapp import StreamsRuntime
 from streamsapp.local.broker import EmbeddedBroker
-from trips import DURATION, PARTITIONS, events, per_line
 
 
 def processed(running: list[StreamsRuntime]) -> int:

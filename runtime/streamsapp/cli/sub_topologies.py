@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 import orjson
 
 from streamsapp.cli.arguments import new_command
+from streamsapp.cli.output import add_output, print_json
 from streamsapp.errors import StreamsError, UserInputError
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
 from streamsapp.query.remote_reader import Fetch, HttpFetch
@@ -67,6 +68,7 @@ def _add(commands: argparse._SubParsersAction[argparse.ArgumentParser], name: st
         metavar="FILE",
         help="the file with the token that the port asks for; default: the one that a pod has",
     )
+    add_output(parser)
     parser.set_defaults(run=partial(_ask_all, name))
 
 
@@ -76,9 +78,13 @@ def _ask_all(command: str, options: argparse.Namespace) -> int:
         if not is_endpoint(each):
             raise UserInputError(f"--instance: expected host:port, got {each!r:.100}")
     fetch = HttpFetch(options.token_file)
+    name, paused = options.sub_topology, command == "pause"
     for each in endpoints:
-        _ask(fetch, each, command, options.sub_topology)
-        print(f"{each}: sub-topology {options.sub_topology} {'is paused' if command == 'pause' else 'goes on'}")
+        _ask(fetch, each, command, name)
+        if options.output == "text":
+            print(f"{each}: sub-topology {name} {'is paused' if paused else 'goes on'}")
+    if options.output == "json":
+        print_json({"subTopology": name, "paused": paused, "instances": endpoints})
     return 0
 
 

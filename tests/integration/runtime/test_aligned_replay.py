@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from instances import PATIENT, Instances, eventually, long, produce
+from replayed_trips import DURATION, GRACE, PARTITIONS, WINDOW, Event, events, per_line, truth
 from streamsapp import ClientState, Serdes, StreamsRuntime
 from streamsapp.serdes.windowed import time_windowed
 from streamsapp.tasks import alignment
-from trips import DURATION, GRACE, PARTITIONS, WINDOW, Event, events, per_line, truth
 
 #: Records of the replay. Its times are past: nothing in it is live.
 COUNT = 50_000

@@ -331,6 +331,7 @@ def test_a_runtime_that_was_not_started_shows_nothing_and_closes(runtime: Stream
         "inProcessSeconds": None,
         "usualProcessSeconds": None,
         "hanging": [],
+        "subTopologies": [],
         "globalStores": [],
         "client": {
             "name": "streamsapp",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -50,9 +51,9 @@ def instance(token: Path) -> Iterator[Instance]:
         yield made
 
 
-def command(name: str, instance: Instance, token: Path, sub_topology: str = "clicks") -> int:
+def command(name: str, instance: Instance, token: Path, sub_topology: str = "clicks", *more: str) -> int:
     return main([
-        name, "--sub-topology", sub_topology, "--instance", instance.endpoint, "--token-file", str(token)
+        name, "--sub-topology", sub_topology, "--instance", instance.endpoint, "--token-file", str(token), *more
     ])  # fmt: skip
 
 
@@ -69,6 +70,12 @@ def test_a_sub_topology_is_paused_and_goes_on(
         f"{instance.endpoint}: sub-topology clicks is paused",
         f"{instance.endpoint}: sub-topology clicks goes on",
     ]
+
+
+def test_programs_are_told_as_json(instance: Instance, token: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("pause", instance, token, "clicks", "-o", "json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told == {"subTopology": "clicks", "paused": True, "instances": [instance.endpoint]}
 
 
 def test_an_unknown_name_is_wrong_input(instance: Instance, token: Path, capsys: pytest.CaptureFixture[str]) -> None:
