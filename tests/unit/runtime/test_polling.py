@@ -17,6 +17,7 @@ from streamsapp.kafka.sending import AbortableError
 from streamsapp.outgoing import OutputRecord
 from streamsapp.runtime.commit import CommitSchedule
 from streamsapp.runtime.hang_detection import HangDetector
+from streamsapp.runtime.idle_inputs import IdleInputs
 from streamsapp.runtime.input_feeder import InputPolling
 from streamsapp.runtime.output import FIRST_COMMIT, Output
 from streamsapp.runtime.polling import PollingThread
@@ -141,6 +142,7 @@ class FakeFeeder:
 
     def __init__(self) -> None:
         self.fetched: list[Fetched] = []
+        self.idle = IdleInputs(MockClock(), lambda partitions: {}, lambda task: None)
 
     def feed(self, timeout: float) -> Fetched:
         return self.fetched.pop(0) if self.fetched else Fetched()

@@ -23,6 +23,7 @@ from streamsapp.outgoing import OutputRecord
 from streamsapp.runtime import polling, processing
 from streamsapp.runtime.commit import CommitSchedule
 from streamsapp.runtime.hang_detection import HangDetector
+from streamsapp.runtime.idle_inputs import IdleInputs
 from streamsapp.runtime.input_feeder import InputPolling
 from streamsapp.runtime.output import Output
 from streamsapp.runtime.polling import PollingThread
@@ -52,6 +53,7 @@ class Life:
     calm = may_commit = may_write = sound = True
 
     def __init__(self, instance: Instance) -> None:
+        self.idle = IdleInputs(SystemClock(), lambda partitions: {}, lambda task: None)
         self._instance = instance
         self.incoming: list[int] = []
         self.sent: list[bytes | None] = []
