@@ -4,7 +4,7 @@
     owner  ── last commit of a task, with the number beside its offsets ───────► coordinator ◄── heir, again and again
 
 So no rebalance stands between the owner's last result and the heir's first one (decision 55). Used on the membership's
-thread; what it asks for is data of another member, of which it takes whether the number is there, and nothing else.
+thread; the answer is data of another member: only whether the number is there counts.
 """
 
 from __future__ import annotations

@@ -243,7 +243,7 @@ class AlignmentWatch:
 
     def _positions(self, look: _Look) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
         """The time of each partition's last record that was processed, as far as it is known, and the offset of the
-        next one; none of those that begin at their end."""
+        next one; none for partitions that begin at their end."""
         committed = self._brokers.committed(look.others.partitions, _TIMEOUT)
         unknown = look.others.from_beginning - committed.keys() - look.begins.keys()
         if unknown:

@@ -183,7 +183,7 @@ class NodeBinding:
 
     def counter(self, metric: str) -> Tally:
         """A number of this node for ``/metrics``."""
-        return self.task.counts.setdefault((self.node_name, metric), Tally())
+        return self.task.counter(self.node_name, metric)
 
     @property
     def processor_metadata(self) -> dict[str, int]:

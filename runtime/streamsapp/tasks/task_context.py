@@ -99,6 +99,10 @@ class TaskContext:
         """The callback that is called now."""
         return self.wall_clock_punctuation.firing or self.stream_time_punctuation.firing
 
+    def counter(self, node: str, metric: str) -> Tally:
+        """A number of a node for ``/metrics``."""
+        return self.counts.setdefault((node, metric), Tally())
+
     def reset(self) -> None:
         """Be as before the first record: the task starts again from the last commit."""
         #: The raw record in process; ``None`` in punctuators and while results held for a commit are emitted.

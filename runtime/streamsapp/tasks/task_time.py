@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from streamsapp.outgoing import OutputRecord
@@ -90,16 +91,13 @@ class TaskTime:
         queue.is_told = source in flow.told_by
         if queue.is_told:
             self._log.forget_heard(topic, flow.told_by[source], queue.position or 0)
-        counter = self._counters(source)
+        counter = partial(self._context.counter, source)
         self._markers[source] = counter("time-marker")
         if source in flow.idle_after_ms:
             queue.recorded.extend(self._log.after(topic, queue.partition_time, queue.topic_id))
             last = next(self._log.after(topic, queue.partition_time - 1, queue.topic_id), None)
             if last is not None and last.idle and last.time == queue.partition_time:
                 queue.idle_at = last.offset
-
-    def _counters(self, source: str) -> Callable[[str], Tally]:
-        return lambda metric: self._context.counts.setdefault((source, metric), Tally())
 
     def begin(
         self, queues: Iterable[RecordQueue], topics: Mapping[TopicPartition, TopicIdentity], plan: TaskInputs

@@ -27,7 +27,7 @@ _TIME = object()
 
 
 class KeepRight(Operator):
-    """Keeps the right side's records. ``tells_time``: the left side is told their times, before they are kept."""
+    """Keeps the right side's records. ``tells_time``: their times go to the left side, before they are kept."""
 
     def __init__(self, store: str, tells_time: bool, sends_late: bool) -> None:
         self._store = store

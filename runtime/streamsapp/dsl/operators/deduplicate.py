@@ -1,4 +1,4 @@
-"""Lets the first record of each id pass, and leaves out those that come within a time of one that has passed.
+"""Lets the first record of each id pass, and leaves out others within a time of one that has passed.
 
 Bound on the polling thread when a task is created; pushed on a processing thread. A record costs the serialisation of
 its id and a read of the ids that passed around its time; one that passes also a write.
