@@ -58,7 +58,9 @@ class Load(threading.Thread):
 
     def __init__(self, servers: str, topic: str, rate: int) -> None:
         super().__init__(daemon=True)
-        self._producer = Producer({"bootstrap.servers": servers, "linger.ms": 5, "enable.idempotence": True})
+        self._producer = Producer(
+            {"bootstrap.servers": servers, "linger.ms": 5, "enable.idempotence": True, "max.in.flight": 1}
+        )
         self._topic, self._rate = topic, rate
         self._stopped = threading.Event()
         self.written: Counter[str] = Counter()

@@ -115,6 +115,11 @@ class Plan:
         return self.guarantee == EXACTLY_ONCE
 
     @property
+    def killed(self) -> set[str]:
+        """The instances that are killed at some time, and come back with what is on their disks."""
+        return {fault.target for fault in self.faults if fault.kind is Kind.KILL}
+
+    @property
     def names(self) -> list[str]:
         """All instances that take part at some time."""
         return [*self.instances, *(fault.target for fault in self.faults if fault.kind is Kind.ADD)]

@@ -26,6 +26,9 @@ class Load:
             {
                 "bootstrap.servers": bootstrap_servers,
                 "enable.idempotence": True,
+                # A broker takes any number for the first of a producer it does not know. With several requests on their
+                # way, a refused first batch may follow the second one, and is taken for a repetition: it is lost.
+                "max.in.flight.requests.per.connection": 1,
                 "linger.ms": 5,
                 # As long as a broker may be away: a record that is given up would be a hole in the input.
                 "message.timeout.ms": 300_000,

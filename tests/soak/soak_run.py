@@ -184,12 +184,11 @@ class _Run:
     def _local_state(self, evidence: Evidence) -> list[str]:
         """Reads the local state of every instance that took part."""
         application = self._topics.application
-        directories = [instance.state_directory for instance in self._fleet.instances.values()]
         return most(
             finding
-            for directory in directories
-            for local in local_stores(application, directory)
-            for finding in _compared(local, evidence)
+            for name, instance in self._fleet.instances.items()
+            for local in local_stores(application, instance.state_directory)
+            for finding in _compared(local, evidence, killed=name in self._plan.killed)
         )
 
     def _snapshots(self, evidence: Evidence) -> list[str]:
@@ -213,9 +212,9 @@ class _Run:
         return found
 
 
-def _compared(local: LocalStore, evidence: Evidence) -> list[str]:
+def _compared(local: LocalStore, evidence: Evidence, *, killed: bool = False) -> list[str]:
     changelog = [each for each in evidence.changelogs[local.store] if each.partition == local.partition]
-    return check_store(local.content, changelog, local.position, local.where)
+    return check_store(local.content, changelog, local.position, local.where, killed=killed)
 
 
 class _Progress:

@@ -107,6 +107,7 @@ class ExactLoad:
             {
                 "bootstrap.servers": bootstrap_servers,
                 "enable.idempotence": True,
+                "max.in.flight.requests.per.connection": 1,  # as in tests/soak/load.py
                 "linger.ms": 5,
                 "message.timeout.ms": 300_000,  # a line that is given up would be a hole in the input
                 "log_level": 0,

@@ -131,7 +131,10 @@ class SteadyWriter(Repeated):
     def __init__(self, kafka: Kafka, topic: str, record: Callable[[int], tuple[bytes | None, bytes, int]]) -> None:
         """Takes the function that makes the key, the value and the partition of a record from its number."""
         super().__init__(self._some, 0.005)
-        self._producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "enable.idempotence": True})
+        # With one request on its way: see tests/soak/load.py.
+        self._producer = Producer(
+            {"bootstrap.servers": kafka.bootstrap_servers, "enable.idempotence": True, "max.in.flight": 1}
+        )
         self._topic = topic
         self._record = record
         self._errors: list[object] = []

@@ -12,7 +12,7 @@ import re
 from typing import TypeAlias
 
 from streamsapp.config.client_keys import CONSUMER_ONLY, OWNED, PRODUCER_ONLY, given_to
-from streamsapp.config.known_properties import OWN
+from streamsapp.config.known_properties import LIBRDKAFKA, OWN
 from streamsapp.config.redaction import is_secret
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import ConfigError
@@ -117,6 +117,10 @@ def producer(
         defaults["retry.backoff.ms"] = 5
         defaults["linger.ms"] = 20
         owned["transactional.id"] = transactional_id
+    elif config.client == LIBRDKAFKA:
+        # A broker takes any sequence number for the first of a producer that it does not know. With several requests on
+        # their way, a first batch that it refuses may follow the second one, and pass for a repetition: it is lost.
+        owned["max.in.flight.requests.per.connection"] = 1
     return _client(config, "producer", defaults, owned)
 
 

@@ -65,7 +65,9 @@ class Bursts:
         topics = topics_of(topology, config.application_id)
         assert topics.time_markers
         partitions = range(len(self.kafka.partitions_of(self.source)))
-        GroupAdmin(config).commit({TopicPartition(self.source, each): 0 for each in partitions})
+        group = GroupAdmin(config)
+        eventually(lambda: group.activity() is None, "the end of the members that were killed")
+        group.commit({TopicPartition(self.source, each): 0 for each in partitions})
         existing = cluster.partitions()
         cluster.delete_topics(tuple((topics.internal - topics.time_markers).intersection(existing)))
         shutil.rmtree(config.state_dir, ignore_errors=True)

@@ -104,6 +104,14 @@ def test_the_clients_accept_what_is_made_for_them() -> None:
         Producer(properties)
 
 
+def test_librdkafka_has_one_request_on_its_way_where_no_transaction_guards_the_first_batch() -> None:
+    name = "max.in.flight.requests.per.connection"
+
+    assert client_properties.producer(config(client="librdkafka"))[name] == 1
+    assert name not in client_properties.producer(config(client="librdkafka"), "id")
+    assert name not in client_properties.producer(config())
+
+
 @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [

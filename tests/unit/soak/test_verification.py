@@ -324,3 +324,14 @@ def test_many_findings_of_a_kind_are_counted_not_listed(written: Written) -> Non
 
     assert len(findings) == MOST + 1
     assert findings[-1] == "... and 3 more of this kind"
+
+
+def test_the_store_of_a_killed_instance_may_be_ahead_of_its_position_and_holds_nothing_else() -> None:
+    changelog = [Update("log", 0, at, 0, key, {"c": at}, "", "") for at, key in enumerate("xyxzz")]
+    ahead = {"x": {"c": 2}, "y": {"c": 1}, "z": {"c": 3}}
+
+    assert len(check_store(ahead, changelog, 1, "here")) == 3
+    assert check_store(ahead, changelog, 1, "here", killed=True) == []
+    assert check_store({"x": {"c": 2}}, changelog, 1, "here", killed=True)
+    assert check_store({**ahead, "z": {"c": 9}}, changelog, 1, "here", killed=True)
+    assert check_store({"x": {"c": 0}}, changelog, 2, "here", killed=True)
