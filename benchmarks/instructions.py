@@ -136,7 +136,7 @@ def counted(tree: Path, given: list[CountedCase], folder: Path) -> dict[str, int
     subprocess.run(
         ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={folder / 'counts'}",
          str(tree / ".venv" / "bin" / "python"), str(program / _PROGRAM), str(requests), str(cases)],
-        check=True, stderr=subprocess.PIPE, cwd=folder,
+        check=True, cwd=folder,
         env={"PYTHONPATH": f"{program}:{tree / 'runtime'}", "PYTHONHASHSEED": "0", "HOME": str(folder)},
     )  # fmt: skip
     texts = [file.read_text("ascii") for file in sorted(folder.glob("counts.*"))]
