@@ -176,8 +176,10 @@ class FakeAdmin:
         self.settings: dict[str, str] = {}
         self.refusal: KafkaException | None = None
 
-    def leaders(self, topics: Collection[str]) -> dict[tuple[str, int], int]:
-        return {each: 1 for each in self.logs if each.topic in topics}
+    def ends(
+        self, partitions: Collection[TopicPartition]
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        return self.request_offsets(partitions, earliest=True).result(), self.request_offsets(partitions).result()
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
         return {topic: self.ids.get(topic, f"id of {topic}") for topic in topics}

@@ -57,15 +57,6 @@ class Admin(AdminClient):
         asked = list(topic_partition_offsets)
         return self._ask(asked, lambda: super(Admin, self).delete_records(asked, **options))
 
-    def leaders(self, topics: Iterable[str]) -> dict[tuple[str, int], int]:
-        """Asks which broker leads each partition now; requests go there from then on. Raises ``KafkaException``."""
-        with self._asking:
-            return {
-                (topic, partition): led.leader
-                for topic in sorted(topics)
-                for partition, led in self._found(topic).partitions.items()
-            }
-
     def close(self) -> None:
         """No thread may be using the client. Left to the garbage collector, it may be ended on its own thread, where
         that aborts the process."""

@@ -30,7 +30,7 @@ from streamsapp.config.client_properties import ClientProperties
 from streamsapp.deadline import Deadline
 from streamsapp.kafka.described import NOTHING, Described, check_described, described, topics_request
 from streamsapp.kafka.offset_fetch import OffsetFetchAnswer, OffsetFetchRequest
-from streamsapp.kafka.partition_offsets import EARLIEST, LATEST, offsets_at
+from streamsapp.kafka.partition_offsets import EARLIEST, LATEST, Offsets, ends, offsets_at
 from streamsapp.record import TopicIdentity, TopicPartition
 
 T = TypeVar("T")
@@ -104,6 +104,16 @@ class Cluster:
             return first[partition], max(first[partition], last[partition])
 
         return self._asked(ask, timeout)
+
+    def ends(self, partitions: Collection[TopicPartition], timeout: float) -> tuple[Offsets, Offsets]:
+        """The first offset of partitions, and where they end: records of open transactions count. Raises
+        ``KafkaException``, also where a leader changed meanwhile."""
+        names = {each.topic for each in partitions}
+
+        def ask(connection: Connection) -> Coroutine[Any, Any, tuple[Offsets, Offsets]]:
+            return ends(connection, lambda: _described(connection, names, timeout), partitions, _ONE * timeout)
+
+        return self._asked(ask, timeout) if names else ({}, {})
 
     def committed(self, partitions: Iterable[TopicPartition], timeout: float) -> dict[TopicPartition, Committed]:
         """Offset and metadata of the partitions for which the group has committed one. Raises ``KafkaException``."""

@@ -6,8 +6,9 @@ for. A leader that has moved is an error that passes, and the next call finds th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from functools import partial
+from typing import Any, TypeAlias
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -23,6 +24,8 @@ from streamsapp.brokers.request import Request
 from streamsapp.kafka.described import NONE, Described, Leader
 from streamsapp.record import TopicPartition
 
+Offsets: TypeAlias = dict[TopicPartition, int]
+
 #: In place of a time: the beginning of a partition, its end, and its latest record (KIP-734).
 EARLIEST, LATEST, LAST = -2, -1, -3
 #: The first version that says whether ends of open transactions count, and the first that knows ``LAST``.
@@ -36,7 +39,7 @@ async def offsets_at(
     timeout: float,
     *,
     committed_only: bool,
-) -> dict[TopicPartition, int]:
+) -> Offsets:
     """The offsets at these times, in milliseconds since 1970; -1 where no record is as late. ``told`` has the topics of
     all partitions, and each leader may take ``timeout`` seconds. Raises ``KafkaException`` with the error of the first
     partition that has one, and ``UnreachableError``."""
@@ -55,6 +58,28 @@ async def offsets_at(
         for node, asked in by_leader.items()
     )  # fmt: skip
     return {name: offset for answer in answers for name, offset in _read(answer).items()}
+
+
+async def ends(
+    connection: Connection,
+    describe: Callable[[], Coroutine[Any, Any, Described]],
+    partitions: Collection[TopicPartition],
+    timeout: float,
+) -> tuple[Offsets, Offsets]:
+    """The first offset of partitions, and where they end: records of open transactions count. ``describe`` asks for
+    their topics. Raises as ``offsets_at`` does, also where a leader changed meanwhile: a broker that had stood still
+    answers where its log ended when it was the leader, and records would be missed."""
+    told = await describe()
+
+    def offsets(at: int) -> Coroutine[Any, Any, Any]:
+        return offsets_at(connection, told, dict.fromkeys(partitions, at), timeout, committed_only=False)
+
+    # Together: a leader that is elected later does not matter for what was written before this call.
+    asked: list[Coroutine[Any, Any, Any]] = [offsets(EARLIEST), offsets(LATEST), describe()]
+    first, last, now = await connection.together(asked)
+    if any(now.topics[each.topic].leaders != told.topics[each.topic].leaders for each in partitions):
+        raise KafkaException(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION, "a leader changed meanwhile"))
+    return first, last
 
 
 def _leader(told: Described, name: TopicPartition) -> Leader:

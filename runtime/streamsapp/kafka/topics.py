@@ -160,9 +160,11 @@ class TopicAdmin:
         asking = self._ask(lambda: self._admin.list_offsets(asked, isolation_level=level, request_timeout=TIMEOUT))
         return OffsetRequest(asking, self._requests)
 
-    def leaders(self, topics: Collection[str]) -> dict[tuple[str, int], int]:
-        """Asks which broker leads each partition now; raises ``KafkaException`` if no broker says."""
-        return self._ask(lambda: self._admin.leaders(topics))
+    def ends(
+        self, partitions: Collection[TopicPartition]
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        """The first and the next offset of partitions, asked in two round trips (``Cluster.ends``)."""
+        return self._ask(lambda: self._cluster.ends(partitions, TIMEOUT))
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
         """The id of each topic, which differs once a topic was deleted and created again."""

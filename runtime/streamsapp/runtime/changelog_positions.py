@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from confluent_kafka import KafkaError, KafkaException
-
 from streamsapp.errors import StateStoreError, TaskCorruptedError
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.retry import repeated
@@ -34,21 +32,11 @@ _LONG, _SETTLING = 2.0, 1.0
 
 
 def ends(admin: TopicAdmin, partitions: Sequence[TopicPartition]) -> tuple[Offsets, Offsets]:
-    """The first and the next offset of partitions; raises ``KafkaException`` if the broker does not answer for long."""
-    topics = {each.topic for each in partitions}
+    """The first and the next offset of partitions; raises ``KafkaException`` if the broker does not answer for long.
 
-    def ask() -> tuple[Offsets, Offsets]:
-        leaders = admin.leaders(topics)
-        low = admin.request_offsets(partitions, earliest=True)
-        # Open transactions too: the former owner's last one is committed, but its control records may not be there.
-        high = admin.request_offsets(partitions)
-        found = low.result(), high.result()
-        # A broker that had stood still answers where its log ended when it was the leader: records would be missed.
-        if admin.leaders(topics) != leaders:
-            raise KafkaException(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION, "a leader changed meanwhile"))
-        return found
-
-    began = time.monotonic()
+    Open transactions count, too: the former owner's last one is committed, but its control records may not be there.
+    """
+    ask, began = partial(admin.ends, partitions), time.monotonic()
     found = repeated(ask, "looking up where topics begin and end")
     if time.monotonic() - began > _LONG:
         time.sleep(_SETTLING)

@@ -92,6 +92,16 @@ class HandOvers:
             if task.processed_records:
                 coming.reach("read", self._clock.monotonic())
 
+    @property
+    def commit_near(self) -> bool:
+        """True if tasks that came here run, and their first results will count with the commit that has them."""
+        return self._exactly_once and any("restored" in coming.steps for coming in self._coming.values())
+
+    @property
+    def commit_wanted(self) -> bool:
+        """True if such results are there."""
+        return self._exactly_once and any("read" in coming.steps for coming in self._coming.values())
+
     def committed(self, tasks: Iterable[StreamTask], now: float) -> None:
         """A commit has ended, at ``now`` (monotonic seconds)."""
         if self._coming and self._exactly_once:

@@ -62,8 +62,6 @@ class Lifecycle:
         #: The error that ended the instance, if one did.
         self.error: BaseException | None = None
         self.ended = False
-        #: True if tasks were restored in the last pass, and run now.
-        self.took_over = False
 
     # ---- looked at by other threads ----------------------------------------------------------------------------
 
@@ -108,7 +106,6 @@ class Lifecycle:
         A commit under way still needs the frozen writes of the tasks that failed after they ended their epoch. News are
         heard when tasks that others may have taken over are closed: one of them may be assigned here again.
         """
-        self.took_over = False
         if self._group.waits():
             return False
         self._group.check_session()
@@ -119,7 +116,7 @@ class Lifecycle:
         news = self._take_news()
         if not committing and self._tasks.giving_up and self._tasks.at_rest():
             self._give_up()
-        self.took_over = self._tasks.take_restored()
+        self._tasks.take_restored()
         self.hand_overs.processed(self._tasks.all.values())
         if self._state.state is ClientState.REBALANCING:
             self._tell_state()
@@ -211,8 +208,9 @@ class Lifecycle:
 
     @property
     def wants_commit(self) -> bool:
-        """True if other instances wait for tasks of this one, or the group is about to assign anew."""
-        return bool(self._tasks.giving_up) or self._group.membership.commit_wanted
+        """True if other instances wait for tasks of this one, the group is about to assign anew, or tasks that were
+        taken over have their first results."""
+        return bool(self._tasks.giving_up) or self._group.membership.commit_wanted or self.hand_overs.commit_wanted
 
     def nothing_to_commit(self) -> None:
         """A commit was wanted, and there is nothing to be committed."""

@@ -23,8 +23,6 @@ PATIENCE = 0.01
 SOON = 0.002
 #: How long a few results wait that no consumer can read before the commit, in seconds.
 HOLD = 0.1
-#: How long after tasks were taken over their first results are committed, in seconds: records are fetched by then.
-FIRST_COMMIT = 0.02
 #: How long one pass works on a commit while tasks are processed, in seconds: a commit that drags on makes the next one
 #: larger.
 COMMIT_SLICE = 0.01
@@ -116,13 +114,17 @@ class Output:
                 self._producer.client.no_more()
         self._producer.client.poll()
 
-    def wait_for_results(self) -> None:
+    def wait_for_results(self, *, near_commit: bool = False) -> None:
         """Let few records that just came be processed, if their results are sent before the commit: in the same pass of
-        the loop then. Most of what few records cost are passes."""
-        if self._collector.prompt and not self.committing:
+        the loop then. Most of what few records cost are passes. With a ``near_commit`` results are waited for, too."""
+        if self.committing:
+            return
+        if self._collector.prompt:
             self._few = True
             with self._collector.awaited():
                 self._tasks.wait_for_rest(SOON)
+        elif near_commit:
+            self._tasks.wait_for_rest(SOON)
 
     def commit_if_due(self, catch_up: Callable[[], Late | None], *, wanted: bool) -> None:
         """Begin a commit when the schedule says so, or one was asked for, and there is something to commit once
@@ -132,12 +134,6 @@ class Output:
             late = catch_up()
             if late is not None or self.uncommitted:
                 self.commit(late)
-
-    def commit_soon(self) -> None:
-        """Tasks were taken over, whose results are waited for: commit the first ones early, where no consumer can read
-        them before."""
-        if not self._collector.prompt:
-            self._schedule.bring_forward(FIRST_COMMIT)
 
     def commit(self, late: Late | None = None) -> None:
         """Begin a commit; none is under way. ``late`` is given if records came that are to be part of it, and is called

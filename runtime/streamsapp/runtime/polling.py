@@ -105,10 +105,10 @@ class PollingThread(threading.Thread):
         self._take_drain()
         self._end_sooner()
         news = self._life.advance(self._output.committing)
-        if self._life.took_over:
-            self._output.commit_soon()
-        if 0 < self._input.poll(0.0 if news or self._output.pending else self._wait()) < FEW:
-            self._output.wait_for_results()
+        hand_overs = self._life.hand_overs
+        at_once = news or self._output.pending or (hand_overs.commit_wanted and self._life.may_commit)
+        if 0 < self._input.poll(0.0 if at_once else self._wait()) < FEW:
+            self._output.wait_for_results(near_commit=hand_overs.commit_near)
         self._send()
         if not self._output.committing and self._life.may_commit:
             self._output.commit_if_due(self._input.catch_up, wanted=self._life.wants_commit)

@@ -19,7 +19,7 @@ from streamsapp.brokers.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from streamsapp.kafka.described import NONE, Described, Leader, Node, TopicLeaders
-from streamsapp.kafka.partition_offsets import EARLIEST, LATEST, offsets_at
+from streamsapp.kafka.partition_offsets import EARLIEST, LATEST, ends, offsets_at
 from streamsapp.record import TopicIdentity
 
 A, A1, B = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
@@ -132,3 +132,28 @@ def test_an_answer_that_cannot_be_one_is_not_believed(
 ) -> None:
     with pytest.raises(WrongAnswerError):
         Brokers(rewritten).offsets(wanted)
+
+
+def ends_as_told(*told: Described) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    answers = iter(told)
+
+    async def describe() -> Described:
+        return next(answers)
+
+    return asyncio.run(ends(cast("Connection", Brokers()), describe, [A, A1], 1.0))
+
+
+def led_by(node: int, epoch: int) -> Described:
+    topic = TopicLeaders(0, TopicIdentity("a"), {0: Leader(node, epoch), 1: Leader(2, 6)})
+    return Described({"a": topic}, TOLD.brokers)
+
+
+def test_the_answer_of_who_leads_before_and_meanwhile_is_taken() -> None:
+    assert ends_as_told(led_by(1, 5), led_by(1, 5)) == ({A: 50, A1: 60}, {A: 50, A1: 60})
+
+
+@pytest.mark.parametrize("now", [led_by(2, 6), led_by(1, 6)], ids=["another leader", "another election"])
+def test_the_answer_of_who_may_lead_no_more_is_not_taken(now: Described) -> None:
+    with pytest.raises(KafkaException, match="a leader changed meanwhile") as raised:
+        ends_as_told(led_by(1, 5), now)
+    assert raised.value.args[0].code() == KafkaError.NOT_LEADER_FOR_PARTITION

@@ -75,6 +75,29 @@ def test_the_steps_of_a_hand_over_are_told() -> None:
     assert it.hand_overs.last[0].steps == {"assigned": 0.04, "restored": 0.05, "read": 0.055}
 
 
+def test_exactly_once_the_first_results_want_a_commit() -> None:
+    it = Observed()
+    it.hears(moving=(FIRST,))
+    it.hears(FIRST)
+    assert not it.hand_overs.commit_near
+    it.hand_overs.processed([it.task])
+    assert (it.hand_overs.commit_near, it.hand_overs.commit_wanted) == (True, False)
+    it.reads()
+    it.hand_overs.processed([it.task])
+    assert it.hand_overs.commit_wanted
+    it.commits()
+    assert (it.hand_overs.commit_near, it.hand_overs.commit_wanted) == (False, False)
+
+
+def test_at_least_once_results_are_sent_as_they_come_and_want_no_commit() -> None:
+    it = Observed(exactly_once=False)
+    it.hears(FIRST)
+    it.hand_overs.processed([it.task])
+    it.reads()
+
+    assert (it.hand_overs.commit_near, it.hand_overs.commit_wanted) == (False, False)
+
+
 def test_at_least_once_it_ends_with_the_first_record() -> None:
     it = Observed(exactly_once=False)
     it.hears(moving=(FIRST,))

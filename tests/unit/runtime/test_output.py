@@ -193,3 +193,16 @@ def test_results_that_take_long_or_that_nobody_can_read_before_the_commit_are_no
     it.output.wait_for_results()
 
     assert it.tasks.held == [it.task]
+
+
+@pytest.mark.parametrize("near_commit", [True, False])
+def test_results_that_only_a_commit_shows_are_waited_for_if_it_is_near(
+    near_commit: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = Results(prompt=False)
+    waits: list[float] = []
+    monkeypatch.setattr(it.tasks, "wait_for_rest", waits.append)
+
+    it.output.wait_for_results(near_commit=near_commit)
+
+    assert len(waits) == int(near_commit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from queue import SimpleQueue
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -19,7 +20,7 @@ from streamsapp.runtime.commit import CommitSchedule
 from streamsapp.runtime.hang_detection import HangDetector
 from streamsapp.runtime.idle_inputs import IdleInputs
 from streamsapp.runtime.input_feeder import InputPolling
-from streamsapp.runtime.output import FIRST_COMMIT, Output
+from streamsapp.runtime.output import Output
 from streamsapp.runtime.polling import PollingThread
 from streamsapp.runtime.set_aside import SetAside
 from streamsapp.runtime.thread_failure import ThreadFailure
@@ -79,7 +80,8 @@ class FakeLife:
         self.calm = True
         self.may_commit = self.may_write = self.sound = True
         self.drained = False
-        self.wants_commit = self.took_over = False
+        self.wants_commit = False
+        self.hand_overs = SimpleNamespace(commit_near=False, commit_wanted=False)
         self.nothings = 0
         self.closed_with: list[BaseException | None] = []
         self.causes: list[BaseException | None] = []
@@ -142,9 +144,11 @@ class FakeFeeder:
 
     def __init__(self) -> None:
         self.fetched: list[Fetched] = []
+        self.timeouts: list[float] = []
         self.idle = IdleInputs(MockClock(), lambda partitions: {}, lambda task: None)
 
     def feed(self, timeout: float) -> Fetched:
+        self.timeouts.append(timeout)
         return self.fetched.pop(0) if self.fetched else Fetched()
 
     def observe_lag(self, now: float) -> None:
@@ -430,19 +434,30 @@ def test_an_instance_that_leaves_in_good_order_keeps_its_time() -> None:
     assert not it.requests.out_of_time
 
 
-def test_the_first_results_of_tasks_that_were_taken_over_are_committed_early() -> None:
+def test_the_first_results_of_tasks_that_were_taken_over_are_committed_at_once() -> None:
     it = Loop()
     it.collector.prompt = False
     it.touch()
-    it.life.took_over = True
-    it.passes()
-    it.life.took_over = False
+    it.passes(2)
+    assert it.feeder.timeouts[-1] > 0
     assert it.life.asked == []
 
-    it.clock.advance(round(1000 * FIRST_COMMIT))
+    it.life.wants_commit = it.life.hand_overs.commit_wanted = True
     it.passes()
 
+    assert it.feeder.timeouts[-1] == 0
     assert it.life.asked[:1] == ["commit"]
+
+
+def test_the_thread_waits_where_first_results_may_not_be_committed_yet() -> None:
+    it = Loop()
+    it.touch()
+    it.life.wants_commit = it.life.hand_overs.commit_wanted = True
+    it.life.may_commit = False
+    it.passes()
+
+    assert it.feeder.timeouts[-1] > 0
+    assert it.life.asked == []
 
 
 def test_a_commit_that_is_wanted_and_has_nothing_to_commit_is_over_at_once() -> None:

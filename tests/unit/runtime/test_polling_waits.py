@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -49,7 +50,8 @@ def endless_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 class Life:
     """Everything that the polling thread drives, all well: a group without news, a broker that takes all at once."""
 
-    full = holds_back = rests = ended = wants_commit = took_over = False
+    full = holds_back = rests = ended = wants_commit = False
+    hand_overs = SimpleNamespace(commit_near=False, commit_wanted=False)
     calm = may_commit = may_write = sound = True
 
     def __init__(self, instance: Instance) -> None:
