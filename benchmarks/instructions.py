@@ -7,6 +7,7 @@ disk and commits; clients and brokers are left out. The exit code is 1 if a case
 
 from __future__ import annotations
 
+import argparse
 import re
 import shutil
 import subprocess
@@ -40,17 +41,21 @@ _NAME, _SUM = (
 
 
 def main() -> int:
-    commit = released()
-    release = _tree_of(commit)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.instructions", description=(__doc__ or "").partition("\n")[0]
+    )
+    parser.add_argument("--since", metavar="COMMIT", help="compare with this commit; default: the last release")
+    commit = parser.parse_args().since or released()
+    earlier = _tree_of(commit)
     with tempfile.TemporaryDirectory() as folder:
         cases = [counted_case(case) for case in chosen()]
-        trees = ((release, "release"), (ROOT, "now"))
+        trees = ((earlier, "before"), (ROOT, "now"))
         before, now = (counted(tree, known(cases, tree), Path(folder, name)) for tree, name in trees)
-    print(f"{'instructions of a record':40}{'release':>10}{'now':>10}{'ratio':>8}")
+    print(f"{'instructions of a record':40}{'before':>10}{'now':>10}{'ratio':>8}")
     for name, count in now.items():
-        earlier = before.get(name, 0)
-        ratio = f"{count / earlier:8.3f}" if earlier else f"{'new':>8}"
-        print(f"{name:40}{earlier / _COUNTED:10,.0f}{count / _COUNTED:10,.0f}{ratio}")
+        then = before.get(name, 0)
+        ratio = f"{count / then:8.3f}" if then else f"{'new':>8}"
+        print(f"{name:40}{then / _COUNTED:10,.0f}{count / _COUNTED:10,.0f}{ratio}")
     worse = steps_back(before, now)
     print(f"over {ALLOWED - 1:.0%} more than in {commit[:12]}: {', '.join(worse) or 'none'}")
     return 1 if worse else 0
