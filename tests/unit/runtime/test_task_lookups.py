@@ -137,13 +137,10 @@ def test_all_of_a_round_is_asked_at_the_same_time(it: Restoring) -> None:
             together.wait()
             return {}
 
-        def leaders(self, topics: object) -> dict[tuple[str, int], int]:
-            if not leaders:
-                together.wait()
-            leaders.append(1)
+        def ends(self, partitions: object) -> None:
+            together.wait()
             raise KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
 
-    leaders: list[int] = []
     told: list[LookupAnswers | Exception] = []
     done = threading.Event()
     slow = cast(Any, Slow())
