@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from streamsapp.membership.api import Assignment
-from streamsapp.membership.member import GroupMembership
+from streamsapp.membership.member import GroupMember
 from streamsapp.record import TaskId
 from streamsapp.runtime.commit import Commit
 from streamsapp.runtime.hand_overs import PLANNED, HandOvers, _Coming
@@ -31,7 +31,7 @@ def die_at(step: str) -> None:
     elif step == "committed":
         _before(Commit, "_apply", lambda _, epoch, written: epoch.task.control.handed_over)
     elif step == "through":
-        _before(GroupMembership, "handed_over", lambda _: True)
+        _before(GroupMember, "handed_over", lambda _: True)
     elif step == "counted":
         _after(HandOvers, "_end", lambda it, _: any(each.kind == PLANNED for each in it.last))
     else:
