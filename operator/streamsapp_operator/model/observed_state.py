@@ -105,7 +105,7 @@ class HandOverReport:
     gap_seconds: float
     #: How it was handed over, in the pod's own word.
     kind: str
-    #: How many seconds of that had passed when it was assigned to the pod, restored, and had read its first record;
+    #: The seconds of that which had passed when it was assigned to the pod, restored, and had read its first record;
     #: ``None``: it does not say so.
     assigned: float | None = None
     restored: float | None = None

@@ -85,7 +85,7 @@ class ReportedTask(_Fields, frozen=True, kw_only=True):
 
 
 class ReportedSteps(_Fields, frozen=True, kw_only=True):
-    """How many seconds of a gap had passed when the task was assigned, restored, and had read its first record."""
+    """The seconds of a gap that had passed when the task was assigned, restored, and had read its first record."""
 
     assigned: Seconds | None = None
     restored: Seconds | None = None
