@@ -58,6 +58,11 @@ class Instance:
         return self._process is not None and self._process.poll() is None
 
     @property
+    def process_name(self) -> str:
+        """The name of its last start."""
+        return f"{self.name}.{self._starts}"
+
+    @property
     def ended_by_itself(self) -> int | None:
         """The exit code of a process that ended unasked."""
         return None if self._process is None or self._asked_to_end_at is not None else self._process.poll()
@@ -67,7 +72,7 @@ class Instance:
         self._starts += 1
         self._started_at = time.monotonic()
         self._asked_to_end_at = None
-        start = f"{self.name}.{self._starts}"
+        start = self.process_name
         settings = {"config": self._settings, "start": start, "partitions": self._partitions,
                     "shutdown_timeout": SHUTDOWN_TIMEOUT - 5}  # fmt: skip
         with self.log.open("ab") as output:

@@ -51,7 +51,8 @@ class LagWatch:
     def stop(self) -> None:
         """Stop asking."""
         self._end.set()
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
 
     def _run(self) -> None:
         while not self._end.wait(_PERIOD):

@@ -10,7 +10,6 @@ import random
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -18,11 +17,11 @@ from application import Topics
 from fleet import SHUTDOWN_TIMEOUT, Fleet, Instance
 from gaps import Disturbance
 from lag_watch import status_of
-from moves import Made, Move, MoveKind, MovesPlan
+from moves import Ended, Move, MoveKind, MovesPlan
 
 #: For an application to be at rest again after a move.
 TO_SETTLE = 90.0
-_TICK = 0.05
+_TICK, _LOOK = 0.05, 0.2
 #: A standby that is no more records behind is one.
 _BEHIND = 50
 #: Between two moves, at most.
@@ -36,7 +35,7 @@ class Mover:
         self._plan, self._fleet, self._topics = plan, fleet, topics
         self._chosen = random.Random(plan.seed)
         self.began_ms = time.time() * 1000
-        self.made: list[Made] = []
+        self.ended: list[Ended] = []
         #: Nothing that happens here is a reason for an instance to write nothing.
         self.disturbances: list[Disturbance] = []
         self.findings: list[str] = []
@@ -56,7 +55,6 @@ class Mover:
             if self.findings:
                 return
             time.sleep(self._chosen.uniform(0, _REST))
-            self.made.append(Made(time.time() * 1000, move))
             self._do[move.kind](move)
             self._settle(str(move))
 
@@ -70,27 +68,32 @@ class Mover:
     # ---- the moves
 
     def _restart(self, move: Move) -> None:
-        self._end(self._fleet[move.target])
+        self._end(self._fleet[move.target], move.kind)
         self._fleet[move.target].start()
 
     def _drain(self, move: Move) -> None:
         """As the operator does it: the instance stays until it is ended."""
         target = self._fleet[move.target]
+        self._note(target, move.kind)
         if (answer := _post(target, f"/drain?timeout={SHUTDOWN_TIMEOUT}", SHUTDOWN_TIMEOUT + 10)) != http.client.OK:
             self.findings.append(f"{move}: the answer was {answer}")
-        self._restart(move)
+        target.ask_to_end()
+        self._ended(target)
+        target.start()
 
     def _leave(self, move: Move) -> None:
-        self._end(self._fleet[move.target])
+        self._end(self._fleet[move.target], move.kind)
         self._fleet[move.target].lose_disk()
 
     def _kill_owner(self, move: Move) -> None:
         target = self._fleet[move.target]
         if move.drains:
             target.ask_to_end()
+            began = time.time()
             time.sleep(move.pause)
-            if not target.runs:
-                self._was(replace(move, kind=MoveKind.RESTART))
+            self._note(target, MoveKind.KILL_OWNER if target.runs else MoveKind.RESTART, began)
+        else:
+            self._note(target, MoveKind.KILL_OWNER)
         self._kill(target, told=move.told)
         target.start()
 
@@ -98,17 +101,19 @@ class Mover:
         """The owner goes on handing over, to the others."""
         owner, heir = self._fleet[move.target], self._fleet[move.heir]
         owner.ask_to_end()
+        began = time.time()
         time.sleep(move.pause)
-        if not owner.runs:
-            self._was(Move(MoveKind.KILL_OWNER, move.heir))
+        under_way = owner.runs
+        self._note(owner, MoveKind.KILL_HEIR if under_way else MoveKind.RESTART, began)
+        self._note(heir, MoveKind.KILL_HEIR if under_way else MoveKind.KILL_OWNER)
         self._kill(heir, told=move.told)
         self._ended(owner)
         for each in (owner, heir):
             each.start()
 
-    def _was(self, move: Move) -> None:
-        """The owner had ended before anything was killed."""
-        self.made[-1] = Made(self.made[-1].at_ms, move)
+    def _note(self, instance: Instance, kind: MoveKind, at: float | None = None) -> None:
+        """The present process of an instance is ended, as a move of this kind."""
+        self.ended.append(Ended(1000 * (at or time.time()), instance.process_name, kind))
 
     def _kill(self, instance: Instance, *, told: bool) -> None:
         instance.kill()
@@ -121,7 +126,8 @@ class Mover:
             _post(told_to, f"/ended?{'&'.join(f'member={quote(each)}' for each in members)}", 10.0)
             self._wait(lambda: self._all_run(others), "the tasks of a killed instance are taken over")
 
-    def _end(self, instance: Instance) -> None:
+    def _end(self, instance: Instance, kind: MoveKind) -> None:
+        self._note(instance, kind)
         instance.ask_to_end()
         self._ended(instance)
 
@@ -144,7 +150,7 @@ class Mover:
                 self.findings.append(f"{what} did not come within {TO_SETTLE:.0f} s")
             if self.findings:
                 return
-            time.sleep(_TICK)
+            time.sleep(_LOOK)
 
     def _all_run(self, instances: Iterable[Instance]) -> bool:
         found = _tasks(instances)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from operator import attrgetter
+from typing import NamedTuple
 
 from faults import AT_LEAST_ONCE, NAMES, Plan
 from verification import Update
@@ -107,7 +108,8 @@ def make_moves(seed: int, guarantee: str, count: int, partitions: int) -> MovesP
         threads=chosen.choice((1, 2)),
         standby_replicas=1,
         faults=(),
-        rate=200,
+        session=12.0,  # a dead member is taken out by what saw it end; a machine may be busy
+        rate=100,
         partitions=partitions,
         # A copy that is a second behind has to catch up first.
         settings=(("acceptable_recovery_lag", 50), ("max_warmup_replicas", 2 * partitions)),
@@ -130,18 +132,13 @@ def _moves(kind: MoveKind, chosen: random.Random) -> Iterator[Move]:
         yield Move(kind, target)
 
 
-@dataclass(frozen=True)
-class Made:
-    """A move that was made at this time, in milliseconds of the wall clock."""
+class Ended(NamedTuple):
+    """A process that was ended, at this time in milliseconds of the wall clock."""
 
     at_ms: float
-    move: Move
-
-    def explains(self, giver: str) -> MoveKind:
-        """The kind of a hand-over by an instance (``giver``) that followed this move."""
-        if self.move.kind is MoveKind.SCALE_UP or giver in (self.move.target, self.move.heir):
-            return self.move.kind
-        return MoveKind.BALANCE
+    #: The name of one start of an instance, such as ``a.2``.
+    process: str
+    kind: MoveKind
 
 
 def described(counts: Counter[MoveKind]) -> str:
@@ -149,16 +146,28 @@ def described(counts: Counter[MoveKind]) -> str:
     return f"{counts.total()} hand-overs: " + ", ".join(f"{kind.value} {counts[kind]}" for kind in MoveKind)
 
 
-def count_hand_overs(updates: Iterable[Update], made: Sequence[Made]) -> Counter[MoveKind]:
-    """The hand-overs that the updates of one sink show, since the first move."""
+def count_hand_overs(updates: Iterable[Update], ended: Sequence[Ended]) -> Counter[MoveKind]:
+    """The hand-overs that the updates of one sink show.
+
+    One is a hand-over of the kind in which the process that had the task was ended. If that lives, or lived then, the
+    new instance has come to its share, or the others to theirs.
+    """
+    kinds = {each.process: each for each in ended}
     found: Counter[MoveKind] = Counter()
     writers: dict[str, str] = {}
     for update in sorted(updates, key=attrgetter("at_ms")):
-        before = writers.get(update.task)
+        before = writers.get(update.task, update.writer)
         writers[update.task] = update.writer
-        if before in (None, update.writer):
+        if before == update.writer:
             continue
-        so_far = [each for each in made if each.at_ms <= update.at_ms]
-        if before is not None and so_far:
-            found[so_far[-1].explains(before.partition(".")[0])] += 1
+        end = kinds.get(_process(before))
+        if end is not None and end.at_ms <= update.at_ms:
+            found[end.kind] += 1
+        else:
+            found[MoveKind.SCALE_UP if update.writer.startswith(NAMES[PRESENT]) else MoveKind.BALANCE] += 1
     return found
+
+
+def _process(writer: str) -> str:
+    """Of a run of a task, ``a.2.17``."""
+    return writer.rpartition(".")[0]

@@ -92,7 +92,8 @@ class _Run:
         if not self._started():
             return
         self._load.start()
-        self._watch.start()
+        if not isinstance(self._plan, MovesPlan):  # it takes what many hand-overs need
+            self._watch.start()
         chaos = self._chaos()
         chaos.run()
         self._found(self._load.stop())
@@ -117,7 +118,7 @@ class _Run:
             self._report.gap = longest_gap(evidence.sinks[FIRST], chaos.disturbances, chaos.began_ms)
             if isinstance(chaos, Mover):
                 for chain in (FIRST, SECOND):
-                    self._report.hand_overs += count_hand_overs(evidence.sinks[chain], chaos.made)
+                    self._report.hand_overs += count_hand_overs(evidence.sinks[chain], chaos.ended)
 
     def _chaos(self) -> Chaos | Mover:
         if isinstance(self._plan, MovesPlan):

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from faults import AT_LEAST_ONCE, EXACTLY_ONCE
-from moves import KILLS, Made, Move, MoveKind, count_hand_overs, make_moves
+from moves import KILLS, Ended, MoveKind, count_hand_overs, make_moves
 from verification import Update
 
 SEEDS = range(1, 101)
@@ -40,21 +40,20 @@ def update(at_ms: int, writer: str, task: str = "0_0") -> Update:
     return Update("out", 0, at_ms, at_ms, "k", {}, writer, task)
 
 
-def test_each_change_of_a_tasks_writer_is_a_hand_over_of_the_last_moves_kind() -> None:
-    made = [
-        Made(10, Move(MoveKind.RESTART, "a")), Made(30, Move(MoveKind.KILL_HEIR, "b", "c")),
-        Made(50, Move(MoveKind.SCALE_UP, "d")),
+def test_each_change_of_a_tasks_writer_is_a_hand_over_of_the_kind_in_which_the_writer_ended() -> None:
+    ended = [
+        Ended(10, "a.1", MoveKind.RESTART), Ended(30, "b.1", MoveKind.KILL_HEIR), Ended(50, "b.2", MoveKind.DRAIN)
     ]  # fmt: skip
     updates = [
         update(5, "a.1.1"), update(12, "b.1.1"), update(13, "b.1.1"), update(20, "a.2.1"),
-        update(31, "a.2.1"), update(32, "b.1.2"), update(40, "c.1.1"), update(60, "d.1.1"),
-        update(5, "a.1.2", "1_0"), update(55, "a.1.2", "1_0"),
+        update(31, "b.1.2"), update(32, "b.1.2"), update(70, "c.1.1"), update(80, "d.1.1"),
+        update(5, "b.2.2", "1_0"), update(55, "a.1.2", "1_0"),
     ]  # fmt: skip
 
-    assert count_hand_overs(updates, made) == Counter(
-        {MoveKind.RESTART: 1, MoveKind.BALANCE: 2, MoveKind.KILL_HEIR: 1, MoveKind.SCALE_UP: 1}
+    assert count_hand_overs(updates, ended) == Counter(
+        {MoveKind.RESTART: 1, MoveKind.BALANCE: 2, MoveKind.KILL_HEIR: 1, MoveKind.SCALE_UP: 1, MoveKind.DRAIN: 1}
     )
 
 
-def test_changes_before_the_first_move_are_none() -> None:
-    assert not count_hand_overs([update(1, "a.1.1"), update(2, "b.1.1")], [Made(10, Move(MoveKind.RESTART, "a"))])
+def test_the_first_writer_of_a_task_took_it_from_nobody() -> None:
+    assert not count_hand_overs([update(1, "a.1.1"), update(2, "a.1.1")], [])
