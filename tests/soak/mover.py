@@ -20,10 +20,12 @@ from lag_watch import status_of
 from moves import Ended, Move, MoveKind, MovesPlan
 
 #: For an application to be at rest again after a move.
-TO_SETTLE = 90.0
+TO_SETTLE = 240.0
 _TICK, _LOOK = 0.05, 0.2
 #: A standby that is no more records behind is one.
-_BEHIND = 50
+_BEHIND = 200
+#: For an answer of a busy instance.
+_ANSWER = 10.0
 #: Between two moves, at most.
 _REST = 0.5
 
@@ -178,11 +180,13 @@ def _tasks(instances: Iterable[Instance]) -> list[tuple[list[str], list[str]]] |
     answer."""
     found = []
     for instance in instances:
-        if (status := status_of(instance)) is None:
+        if (status := status_of(instance, _ANSWER)) is None:
             return None
         active, copies = [], []
         for task in status["tasks"]:
-            if task["role"] == "active" and task["state"] == "RUNNING":
+            # All tasks of the first sub-topology have input: results of this instance show that it has the task.
+            works = task["processedRecords"] or not task["id"].startswith("0_")
+            if task["role"] == "active" and task["state"] == "RUNNING" and works:
                 active.append(task["id"])
             elif task["role"] == "standby" and all((it["lag"] or 0) <= _BEHIND for it in task["stores"]):
                 copies.append(task["id"])

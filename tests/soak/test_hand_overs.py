@@ -23,7 +23,6 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     for limit in ("_TO_START", "_TO_FINISH", "_TO_END_TRANSACTIONS", "_TO_READ"):
         monkeypatch.setattr(f"soak_run.{limit}", TIMEOUT)
     monkeypatch.setattr("fleet.SHUTDOWN_TIMEOUT", TIMEOUT)
-    monkeypatch.setattr("mover.TO_SETTLE", TIMEOUT)
     monkeypatch.setattr("lag_watch._TIMEOUT", 10.0)
 
 
