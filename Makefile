@@ -126,7 +126,7 @@ soak: setup-services
 		$(if $(GUARANTEE),--guarantee $(GUARANTEE)) $(if $(REMOTE),--remote) \
 		$(if $(SECURED),--secured) $(if $(CLIENT),--client $(CLIENT))
 
-# Until so many hand-overs of each kind have been counted, under both guarantees: 1000 take an hour on two cores.
+# Until so many hand-overs of each kind have been counted, under both guarantees.
 hand-overs: setup-services
 	@PYTHONPATH=tests/soak:tests/support:tools $(RUN)/python -m hand_overs --hand-overs $(or $(HAND_OVERS),1000) \
 		--seed $(or $(SEED),1) $(if $(GUARANTEE),--guarantee $(GUARANTEE))

@@ -13,11 +13,12 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from application import Topics
+from application import FIRST, Topics
 from fleet import SHUTDOWN_TIMEOUT, Fleet, Instance
 from gaps import Disturbance
 from lag_watch import status_of
-from moves import Ended, Move, MoveKind, MovesPlan
+from moves import Ended, Move, MoveKind, MovesPlan, process_of
+from topic_reader import TopicReader, updates_of
 
 #: For an application to be at rest again after a move.
 TO_SETTLE = 240.0
@@ -33,8 +34,11 @@ _REST = 0.5
 class Mover:
     """One run's moves, in the place of faults."""
 
-    def __init__(self, plan: MovesPlan, fleet: Fleet, topics: Topics) -> None:
+    def __init__(self, plan: MovesPlan, fleet: Fleet, topics: Topics, bootstrap_servers: str) -> None:
         self._plan, self._fleet, self._topics = plan, fleet, topics
+        self._reader = TopicReader(bootstrap_servers, [topics.sink(FIRST)], topics.partitions)
+        #: The process that wrote the last committed result of each task of the first sub-topology.
+        self._writers: dict[str, str] = {}
         self._chosen = random.Random(plan.seed)
         self.began_ms = time.time() * 1000
         self.ended: list[Ended] = []
@@ -55,10 +59,11 @@ class Mover:
         self._settle("the start")
         for move in self._plan.moves:
             if self.findings:
-                return
+                break
             time.sleep(self._chosen.uniform(0, _REST))
             self._do[move.kind](move)
             self._settle(str(move))
+        self._reader.close()
 
     def look_after(self, instances: Iterable[Instance]) -> None:
         """Notice instances that ended by themselves."""
@@ -166,10 +171,19 @@ class Mover:
         if found is None or sorted(task for active, _ in found for task in active) != every:
             return False
         share = len(every) // len(running)
+        if not all(self._writers_are(instance, active) for instance, (active, _) in zip(running, found, strict=True)):
+            return False
         return (
             all(len(active) >= share for active, _ in found)
             and sorted(t for _, copies in found for t in copies) == every
         )
+
+    def _writers_are(self, instance: Instance, tasks: Iterable[str]) -> bool:
+        """Says whether these tasks have results by this process. All of the first sub-topology have input."""
+        for update in updates_of(self._reader.read_more(_TICK)):
+            self._writers[update.task] = process_of(update.writer)
+        first = [task for task in tasks if task.startswith("0_")]
+        return all(self._writers.get(task) == instance.process_name for task in first)
 
     def _every_task(self) -> list[str]:
         return sorted(f"{part}_{each}" for part in range(2) for each in range(self._topics.partitions))
@@ -184,9 +198,7 @@ def _tasks(instances: Iterable[Instance]) -> list[tuple[list[str], list[str]]] |
             return None
         active, copies = [], []
         for task in status["tasks"]:
-            # All tasks of the first sub-topology have input: results of this instance show that it has the task.
-            works = task["processedRecords"] or not task["id"].startswith("0_")
-            if task["role"] == "active" and task["state"] == "RUNNING" and works:
+            if task["role"] == "active" and task["state"] == "RUNNING":
                 active.append(task["id"])
             elif task["role"] == "standby" and all((it["lag"] or 0) <= _BEHIND for it in task["stores"]):
                 copies.append(task["id"])

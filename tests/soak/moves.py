@@ -160,7 +160,7 @@ def count_hand_overs(updates: Iterable[Update], ended: Sequence[Ended]) -> Count
         writers[update.task] = update.writer
         if before == update.writer:
             continue
-        end = kinds.get(_process(before))
+        end = kinds.get(process_of(before))
         if end is not None and end.at_ms <= update.at_ms:
             found[end.kind] += 1
         else:
@@ -168,6 +168,6 @@ def count_hand_overs(updates: Iterable[Update], ended: Sequence[Ended]) -> Count
     return found
 
 
-def _process(writer: str) -> str:
-    """Of a run of a task, ``a.2.17``."""
+def process_of(writer: str) -> str:
+    """The process of a task's run, such as ``a.2`` of ``a.2.17``."""
     return writer.rpartition(".")[0]

@@ -122,7 +122,7 @@ class _Run:
 
     def _chaos(self) -> Chaos | Mover:
         if isinstance(self._plan, MovesPlan):
-            return Mover(self._plan, self._fleet, self._topics)
+            return Mover(self._plan, self._fleet, self._topics, self._broker)
         return Chaos(self._plan, self._fleet, self._testbed, self._load)
 
     def close(self) -> None:
