@@ -16,7 +16,7 @@ PYTEST = $(RUN)/python -m pytest
 # Tests start hundreds of Python processes: one that finds no bytecode compiles all it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-bootstrap demo-spark unit test test-long oracle check check-types check-files compiled-tests format definitions messages jars fuzz bench bench-rolling soak soak-cluster docs screenshots lock release wheel clean \
+.PHONY: help demo demo-bootstrap demo-spark unit test test-long oracle check check-types check-files compiled-tests format definitions messages jars fuzz bench bench-rolling soak hand-overs soak-cluster docs screenshots lock release wheel clean \
 	python setup setup-build setup-docs setup-demo setup-services setup-all cluster-up cluster-down
 
 help:
@@ -35,6 +35,7 @@ help:
 	@echo 'make fuzz           feeds what parses bytes of brokers with arbitrary ones, for MINUTES=2'
 	@echo 'make bench          measures beside Kafka Streams and Quix Streams; ONLY=W3 takes one workload, OVER=sasl_ssl TLS'
 	@echo 'make soak           breaks real instances on a real broker, by seed; RUNS=50 SEED=1 GUARANTEE=both REMOTE=1 SECURED=1'
+	@echo 'make hand-overs     hands tasks over in every way, by seed, and verifies each result; HAND_OVERS=1000 SEED=1 GUARANTEE='
 	@echo 'make soak-cluster   restarts pods under faults on a real Kubernetes, as root; RUNS=20 SEED=1'
 	@echo 'make bench-rolling  measures rolling restarts there, with the gate and without; ONLY=wordcount takes one workload'
 	@echo 'make cluster-up     starts a real Kubernetes on this machine, with Kafka and S3; export $$(make cluster-up)'
@@ -124,6 +125,11 @@ soak: setup-services
 	@PYTHONPATH=tests/soak:tests/support:tools $(RUN)/python -m soak --runs $(or $(RUNS),50) --seed $(or $(SEED),1) \
 		$(if $(GUARANTEE),--guarantee $(GUARANTEE)) $(if $(REMOTE),--remote) \
 		$(if $(SECURED),--secured) $(if $(CLIENT),--client $(CLIENT))
+
+# Until so many hand-overs of each kind have been counted, under both guarantees.
+hand-overs: setup-services
+	@PYTHONPATH=tests/soak:tests/support:tools $(RUN)/python -m hand_overs --hand-overs $(or $(HAND_OVERS),1000) \
+		--seed $(or $(SEED),1) $(if $(GUARANTEE),--guarantee $(GUARANTEE))
 
 # A run takes about 30 seconds; one application for all of them.
 soak-cluster: setup-services

@@ -91,6 +91,8 @@ class Results(threading.Thread):
         self._stopped = threading.Event()
         #: By the partition of the input.
         self.came: dict[int, list[float]] = {each: [] for each in range(PARTITIONS)}
+        #: When each word was written, in seconds of the wall clock, and how long until its count was read.
+        self.latencies: list[tuple[float, float]] = []
         self.counts: Counter[str] = Counter()
         self.results: Counter[tuple[str, int]] = Counter()
 
@@ -100,6 +102,8 @@ class Results(threading.Thread):
                 key, value = message.key(), message.value()
                 assert key is not None, message.error()
                 assert value is not None
+                written = message.timestamp()[1] / 1000  # a count has the time of its word
+                self.latencies.append((written, time.time() - written))
                 count = int.from_bytes(value, "big")
                 self.results[key.decode(), count] += 1
                 self.counts[key.decode()] = max(self.counts[key.decode()], count)

@@ -1,5 +1,5 @@
-"""The application of the soak runs: hash chains per key on both sides of a repartition topic, totals per group, and
-counts per key and per window.
+"""The application of the soak runs: hash chains per key on both sides of a repartition topic, totals per group, counts
+per key and per window, and pairs of a join of two streams.
 
 Its topology is built in each instance's process; the driver reads the same formats when it verifies, on its main
 thread.
@@ -14,11 +14,14 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 from streamsapp import (
     Consumed,
     Grouped,
+    JoinWindows,
     Materialized,
     Processor,
     ProcessorContext,
@@ -27,6 +30,7 @@ from streamsapp import (
     Repartitioned,
     Serdes,
     Stores,
+    StreamJoined,
     StreamsBuilder,
     TimeWindows,
     Topology,
@@ -45,6 +49,11 @@ COUNTED = (COUNTS, WINDOWS)
 #: Every record is in so many windows. No window ends before the run does.
 WINDOW_MS, ADVANCE_MS, GRACE_MS = 4_000, 1_000, 3_600_000
 
+#: The sink of the join's results. Some updates of the first chain are joined with all records of their key that are so
+#: near.
+PAIRS = "pairs"
+PAIR_MS, PAIRED_EVERY = 2_000, 8
+
 #: Headers of every output record.
 WRITER, TASK = "writer", "task"
 
@@ -58,9 +67,10 @@ _runs = itertools.count(1)
 
 
 class Topics(NamedTuple):
-    """The names of one application's topics."""
+    """The names of one application's topics, and how many partitions each has."""
 
     application: str
+    partitions: int = PARTITIONS
 
     @property
     def source(self) -> str:
@@ -74,7 +84,7 @@ class Topics(NamedTuple):
 
     @property
     def sinks(self) -> list[str]:
-        return [self.sink(store) for store in STORES]
+        return [self.sink(name) for name in (*STORES, PAIRS)]
 
     @property
     def changelogs(self) -> list[str]:
@@ -135,6 +145,27 @@ def counted_as(store: str, record: Json) -> list[str]:
     return [window_name(record["k"], newest - back) for back in range(0, WINDOW_MS, ADVANCE_MS)]
 
 
+def paired(records: Iterable[Json]) -> Iterator[tuple[int, int]]:
+    """The pairs of numbers of the records of one key, in the order in which the join finds them."""
+    updates: list[Json] = []
+    before: list[Json] = []
+    for record in records:
+        if _is_paired(record):
+            yield from ((record["s"], other["s"]) for other in _near(record, before))
+            updates.append(record)
+        yield from ((update["s"], record["s"]) for update in _near(record, updates))
+        before.append(record)
+
+
+def _is_paired(update: Json) -> bool:
+    return bool(update["s"] % PAIRED_EVERY == 0)
+
+
+def _near(record: Json, others: Iterable[Json]) -> list[Json]:
+    """In the order of their times."""
+    return sorted((it for it in others if abs(it["t"] - record["t"]) <= PAIR_MS), key=itemgetter("t"))
+
+
 class Chain(Processor):
     """Keeps the chain of each key and forwards every link."""
 
@@ -156,9 +187,9 @@ class Chain(Processor):
         self._context.forward(Record(record.key, update, record.timestamp, self._headers))
 
 
-def build(application: str, start: str) -> Topology:
+def build(application: str, start: str, partitions: int = PARTITIONS) -> Topology:
     """The topology; ``start`` names one start of one instance, such as ``b.2``."""
-    topics = Topics(application)
+    topics = Topics(application, partitions)
     builder = StreamsBuilder()
     for name in (FIRST, SECOND):
         supplier = Stores.persistent_key_value_store(name)
@@ -167,7 +198,7 @@ def build(application: str, start: str) -> Topology:
     first = records.process_values(lambda: Chain(FIRST, start), FIRST)
     first.to(topics.sink(FIRST), Produced(_TEXT, _JSON))
     grouped = first.select_key(lambda key, _: group_of(key)).repartition(
-        Repartitioned("groups", _TEXT, _JSON, partitions=PARTITIONS)
+        Repartitioned("groups", _TEXT, _JSON, partitions=partitions)
     )
     second = grouped.process_values(lambda: Chain(SECOND, start), SECOND)
     second.to(topics.sink(SECOND), Produced(_TEXT, _JSON))
@@ -183,6 +214,13 @@ def build(application: str, start: str) -> Topology:
     windows = records.group_by_key(Grouped(_TEXT, _JSON)).windowed_by(times).count(Materialized(WINDOWS, _TEXT))
     named = windows.to_stream().select_key(lambda windowed, _: window_name(windowed.key, windowed.start_ms))
     named.map_values(_counted).to(topics.sink(WINDOWS), Produced(_TEXT, _JSON))
+    pairs = first.filter(lambda _, update: _is_paired(update)).join(
+        records,
+        lambda update, record: {"k": update["k"], "u": update["s"], "s": record["s"]},
+        JoinWindows.of(PAIR_MS, GRACE_MS),
+        StreamJoined(PAIRS, _TEXT, _JSON, _JSON, store_name=PAIRS),
+    )
+    pairs.to(topics.sink(PAIRS), Produced(_TEXT, _JSON))
     return builder.build()
 
 

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from application import PARTITIONS
+
 #: How long the group waits for a member's sign of life, in seconds, where a plan says nothing else. Stops and cuts are
 #: shorter and longer than it.
 SESSION = 4.0
@@ -100,6 +102,10 @@ class Plan:
     session: float = SESSION
     #: Records of the input in each second.
     rate: int = 300
+    #: Of each topic.
+    partitions: int = PARTITIONS
+    #: More settings of the instances.
+    settings: tuple[tuple[str, int], ...] = ()
 
     def for_busy_machine(self) -> Plan:
         """The same faults on a machine that gives each process a tenth of a core: members that answer late stay in the
@@ -115,6 +121,16 @@ class Plan:
         return self.guarantee == EXACTLY_ONCE
 
     @property
+    def deeds(self) -> Sequence[object]:
+        """Everything that is done to it, as text reports it."""
+        return self.faults
+
+    @property
+    def repeats(self) -> bool:
+        """Says whether records may be processed twice."""
+        return not self.exactly_once
+
+    @property
     def killed(self) -> set[str]:
         """The instances that are killed at some time, and come back with what is on their disks."""
         return {fault.target for fault in self.faults if fault.kind is Kind.KILL}
@@ -123,6 +139,11 @@ class Plan:
     def names(self) -> list[str]:
         """All instances that take part at some time."""
         return [*self.instances, *(fault.target for fault in self.faults if fault.kind is Kind.ADD)]
+
+    @property
+    def cut_off(self) -> list[str]:
+        """The instances that may be cut off from the brokers."""
+        return self.names
 
     @property
     def brokers(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from application import Topics
+from application import PARTITIONS, Topics
 from faults import TRANSACTION_TIMEOUT, Plan
 from streamsapp.local.broker import free_port
 from testbed import Testbed
@@ -37,7 +37,7 @@ _DUMP = 0.5
 class Instance:
     """One name in the group, and its process if it runs."""
 
-    def __init__(self, name: str, settings: dict[str, Any], directory: Path) -> None:
+    def __init__(self, name: str, settings: dict[str, Any], directory: Path, partitions: int = PARTITIONS) -> None:
         self.name = name
         self.log = directory / f"{name}.log"
         self.state_directory = directory / "state" / name
@@ -45,6 +45,7 @@ class Instance:
         #: Says whether it is in a state to answer.
         self.awake = False
         self._settings = {**settings, "state_dir": str(self.state_directory)}
+        self._partitions = partitions
         self._process: subprocess.Popen[bytes] | None = None
         self._starts = 0
         self._started_at = 0.0
@@ -57,6 +58,11 @@ class Instance:
         return self._process is not None and self._process.poll() is None
 
     @property
+    def process_name(self) -> str:
+        """The name of its last start."""
+        return f"{self.name}.{self._starts}"
+
+    @property
     def ended_by_itself(self) -> int | None:
         """The exit code of a process that ended unasked."""
         return None if self._process is None or self._asked_to_end_at is not None else self._process.poll()
@@ -66,8 +72,9 @@ class Instance:
         self._starts += 1
         self._started_at = time.monotonic()
         self._asked_to_end_at = None
-        start = f"{self.name}.{self._starts}"
-        settings = {"config": self._settings, "start": start, "shutdown_timeout": SHUTDOWN_TIMEOUT - 5}
+        start = self.process_name
+        settings = {"config": self._settings, "start": start, "partitions": self._partitions,
+                    "shutdown_timeout": SHUTDOWN_TIMEOUT - 5}  # fmt: skip
         with self.log.open("ab") as output:
             output.write(f"---- start {start}\n".encode())
             self._log_begins = output.tell()
@@ -155,7 +162,7 @@ class Fleet:
     def __init__(self, plan: Plan, topics: Topics, testbed: Testbed, directory: Path) -> None:
         ports = {name: free_port() for name in plan.names}
         self.instances = {
-            name: Instance(name, _settings(plan, topics, testbed, name, port), directory)
+            name: Instance(name, _settings(plan, topics, testbed, name, port), directory, plan.partitions)
             for name, port in ports.items()
         }
 
@@ -202,6 +209,7 @@ def _settings(plan: Plan, topics: Topics, testbed: Testbed, name: str, http_port
         "application_server": f"127.0.0.1:{http_port}",
         "http_port": http_port,
         "client": plan.client,
+        **dict(plan.settings),
         "kafka": {
             **testbed.connection,
             "consumer.session.timeout.ms": str(int(plan.session * 1000)),

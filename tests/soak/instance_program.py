@@ -32,7 +32,7 @@ def main(settings: str) -> int:
     if (remote := settings_of["remote_state"]) is not None:
         remote = RemoteStateConfig(**{**remote, "credentials_dir": Path(remote["credentials_dir"])})
     config = StreamsConfig(**{**settings_of, "state_dir": Path(settings_of["state_dir"]), "remote_state": remote})
-    topology = application.build(config.application_id, given["start"])
+    topology = application.build(config.application_id, given["start"], given["partitions"])
     with closing(HttpServer(http_port, host="127.0.0.1")) as server:
         return run_instance(topology, config, server, shutdown_timeout=given["shutdown_timeout"])
 

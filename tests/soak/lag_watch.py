@@ -19,9 +19,9 @@ _PERIOD = 0.4
 _TIMEOUT = 1.0
 
 
-def status_of(instance: Instance) -> dict[str, Any] | None:
+def status_of(instance: Instance, timeout: float | None = None) -> dict[str, Any] | None:
     """The document of ``/status``; ``None`` if there is no answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", instance.http_port, timeout=_TIMEOUT)
+    connection = http.client.HTTPConnection("127.0.0.1", instance.http_port, timeout=timeout or _TIMEOUT)
     try:
         connection.request("GET", "/status")
         answer = connection.getresponse()
@@ -51,7 +51,8 @@ class LagWatch:
     def stop(self) -> None:
         """Stop asking."""
         self._end.set()
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
 
     def _run(self) -> None:
         while not self._end.wait(_PERIOD):

@@ -10,7 +10,7 @@ from collections import Counter
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from application import KEYS, PARTITIONS, key_name
+from application import KEYS, Topics, key_name
 from topic_reader import QUIET
 
 #: Records are written in bursts this far apart, in seconds.
@@ -21,7 +21,7 @@ _FLUSH = 60.0
 class Load:
     """Writes each key's records, numbered, until it is stopped; every key has its partition."""
 
-    def __init__(self, bootstrap_servers: str, topic: str, seed: int, rate: int) -> None:
+    def __init__(self, bootstrap_servers: str, topics: Topics, seed: int, rate: int) -> None:
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap_servers,
@@ -35,7 +35,7 @@ class Load:
                 **QUIET,
             }
         )
-        self._topic = topic
+        self._topic, self._partitions = topics.source, topics.partitions
         self._random = random.Random(seed)
         self._rate = rate
         self._extra = 0
@@ -72,8 +72,8 @@ class Load:
 
     def _write(self) -> None:
         # Partitions take turns, so that none is ever without input for long.
-        partition = self.sent.total() % PARTITIONS
-        number = self._random.randrange(KEYS // PARTITIONS) * PARTITIONS + partition
+        partition = self.sent.total() % self._partitions
+        number = self._random.randrange(KEYS // self._partitions) * self._partitions + partition
         key = key_name(number)
         record = {"k": key, "s": self.sent[key], "n": self._random.randrange(1000)}
         self._producer.produce(

@@ -26,7 +26,7 @@ class LocalStore(NamedTuple):
 
 
 def local_stores(application_id: str, state_directory: Path) -> Iterator[LocalStore]:
-    """Every store below an instance's state directory that has a position in its changelog."""
+    """Every store of ``STORES`` below an instance's state directory that has a position in its changelog."""
     sub_topologies = {each.id: each.stores for each in application.build(application_id, "reader").sub_topologies()}
     for directory in sorted((state_directory / application_id).glob("[0-9]*_[0-9]*")):
         task = TaskId.parse(directory.name)
@@ -45,7 +45,7 @@ def _stores_of(task: TaskId, directory: Path, builders: list[StoreBuilder]) -> I
     stores.open()
     for name, store in stores.stores.items():
         position = stores.changelog_offset(name)
-        if position is not None:
+        if position is not None and name in application.STORES:
             content = {_name(key): _value(value) for key, value in store.all()}
             where = f"{directory.parent.parent.name}'s {name} of task {task}"
             yield LocalStore(where, task, name, task.partition, position, content)

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from faults import AT_LEAST_ONCE, EXACTLY_ONCE, NAMES, Plan, make_plan
+from moves import described
 from soak_run import Report, run_plan
 
 
@@ -25,12 +26,12 @@ def main() -> int:
         plan = make_plan(seed, options.guarantee, options.instances, broker_restarts=options.broker_restarts,
                          remote=options.remote, secured=options.secured)  # fmt: skip
         plan = replace(plan, client=options.client)
-        failed += not _run(plan, options.keep / f"seed-{seed}")
+        failed += bool(run_and_report(plan, options.keep / f"seed-{seed}").findings)
     print(f"{options.runs - failed} passed, {failed} failed")
     return 1 if failed else 0
 
 
-def _run(plan: Plan, directory: Path) -> bool:
+def run_and_report(plan: Plan, directory: Path) -> Report:
     """Run one plan and report how it went; a failed run keeps its directory."""
     shutil.rmtree(directory, ignore_errors=True)
     began = time.monotonic()
@@ -45,9 +46,9 @@ def _run(plan: Plan, directory: Path) -> bool:
         for finding in report.findings:
             print(f"    {finding}")
         print(f"    logs, state and topics: {directory}", flush=True)
-        return False
-    shutil.rmtree(directory)
-    return True
+    else:
+        shutil.rmtree(directory)
+    return report
 
 
 def describe(report: Report, seconds: float) -> str:
@@ -59,14 +60,16 @@ def describe(report: Report, seconds: float) -> str:
         f"{report.records} records, caught up after {report.caught_up_after:.1f} s, ended after "
         f"{report.ended_after:.1f} s, lags compared {report.lags_compared}, longest gap {report.gap or 'none'}"
     )
+    if report.hand_overs:
+        figures += f", {described(report.hand_overs)}"
     if plan.snapshot_interval:
         settings += f", snapshots {plan.snapshot_interval:.0f} s"
         figures += (
             f", {report.begun_with_snapshots} restores began with a snapshot, {report.snapshots_compared} compared"
         )
     verdict = "FAILED" if report.findings else "ok"
-    faults = "; ".join(map(str, plan.faults)) or "none"
-    return f"seed {plan.seed} {plan.guarantee} {verdict} {seconds:.1f} s ({settings}; {figures}) faults: {faults}"
+    deeds = "; ".join(map(str, plan.deeds)) or "none"
+    return f"seed {plan.seed} {plan.guarantee} {verdict} {seconds:.1f} s ({settings}; {figures}) faults: {deeds}"
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from application import ADVANCE_MS, COUNTS, FIRST, PARTITIONS, SECOND, STORES, TOTALS, WINDOW_MS, WINDOWS, Topics
+from application import ADVANCE_MS, COUNTS, FIRST, PAIRS, SECOND, STORES, TOTALS, WINDOW_MS, WINDOWS, Topics
 from bucket import check_chains, check_points, read_bucket
 from chaos import Chaos
 from faults import Plan
@@ -20,6 +21,8 @@ from gaps import Gap, longest_gap
 from lag_watch import LagWatch, status_of
 from load import Load
 from local_state import LocalStore, local_stores
+from mover import Mover
+from moves import MoveKind, MovesPlan, count_hand_overs
 from testbed import Testbed, running_testbed
 from topic_reader import Cluster, TopicReader, changes_of, inputs_of, updates_of
 from verification import Evidence, Update, check_store, most, verify
@@ -30,8 +33,7 @@ _TO_START = 40.0
 _TO_FINISH = 60.0
 _TO_END_TRANSACTIONS = 20.0
 _TO_READ = 60.0
-#: Two sub-topologies.
-_TASKS = 2 * PARTITIONS
+_SUB_TOPOLOGIES = 2
 
 
 @dataclass
@@ -49,6 +51,8 @@ class Report:
     #: With remote state: tasks whose newest snapshot was restored and compared, and restores that began with one.
     snapshots_compared: int = 0
     begun_with_snapshots: int = 0
+    #: Of a run whose instances come and go.
+    hand_overs: Counter[MoveKind] = field(default_factory=Counter)
     lags_compared: int = 0
     largest_lag: int = 0
 
@@ -74,12 +78,13 @@ class _Run:
         self._report = report
         self._directory = directory
         self._broker = testbed.direct
-        self._topics = Topics(f"soak-{plan.seed}")
-        self._cluster = Cluster(self._broker)
+        self._topics = Topics(f"soak-{plan.seed}", plan.partitions)
+        self._tasks = _SUB_TOPOLOGIES * plan.partitions
+        self._cluster = Cluster(self._broker, plan.partitions)
         self._cluster.create_topics(self._topics)
         self._fleet = Fleet(plan, self._topics, testbed, directory)
         self._testbed = testbed
-        self._load = Load(self._broker, self._topics.source, plan.seed, plan.rate)
+        self._load = Load(self._broker, self._topics, plan.seed, plan.rate)
         self._watch = LagWatch(self._cluster, self._topics, self._fleet.instances.values())
 
     def go(self) -> None:
@@ -87,8 +92,9 @@ class _Run:
         if not self._started():
             return
         self._load.start()
-        self._watch.start()
-        chaos = Chaos(self._plan, self._fleet, self._testbed, self._load)
+        if not isinstance(self._plan, MovesPlan):  # it takes what many hand-overs need
+            self._watch.start()
+        chaos = self._chaos()
         chaos.run()
         self._found(self._load.stop())
         healed = time.monotonic()
@@ -104,12 +110,20 @@ class _Run:
         self._report.ended_after = time.monotonic() - asked
         if self._transactions_ended():
             evidence = self._evidence()
-            self._found(verify(evidence, exactly_once=self._plan.exactly_once))
+            self._found(verify(evidence, exactly_once=not self._plan.repeats))
             self._found(self._local_state(evidence))
             if self._plan.snapshot_interval:
                 self._found(self._snapshots(evidence))
             self._report.records = len(evidence.inputs)
             self._report.gap = longest_gap(evidence.sinks[FIRST], chaos.disturbances, chaos.began_ms)
+            if isinstance(chaos, Mover):
+                for chain in (FIRST, SECOND):
+                    self._report.hand_overs += count_hand_overs(evidence.sinks[chain], chaos.ended)
+
+    def _chaos(self) -> Chaos | Mover:
+        if isinstance(self._plan, MovesPlan):
+            return Mover(self._plan, self._fleet, self._topics, self._broker)
+        return Chaos(self._plan, self._fleet, self._testbed, self._load)
 
     def close(self) -> None:
         """Ends everything, in any case."""
@@ -121,10 +135,10 @@ class _Run:
     def _started(self) -> bool:
         """Says whether the instances run all tasks before anything happens to them."""
         give_up = time.monotonic() + _TO_START
-        while (running := self._running_tasks()) < _TASKS:
+        while (running := self._running_tasks()) < self._tasks:
             if time.monotonic() > give_up:
                 words = "; ".join(f"{each}: {self._fleet[each].last_words()}" for each in self._plan.instances)
-                self._found([f"{running} of {_TASKS} tasks ran {_TO_START:.0f} s after the start; {words}"])
+                self._found([f"{running} of {self._tasks} tasks ran {_TO_START:.0f} s after the start; {words}"])
                 return False
             time.sleep(0.1)
         return True
@@ -134,9 +148,9 @@ class _Run:
         tasks = [task for status in statuses if status is not None for task in status["tasks"]]
         return len({task["id"] for task in tasks if (task["role"], task["state"]) == ("active", "RUNNING")})
 
-    def _await_output(self, chaos: Chaos) -> None:
+    def _await_output(self, chaos: Chaos | Mover) -> None:
         """Until all of the input shows in the output, or nothing more comes."""
-        reader = TopicReader(self._broker, self._topics.sinks)
+        reader = TopicReader(self._broker, self._topics.sinks, self._topics.partitions)
         progress = _Progress(self._load.sent, self._topics)
         give_up = time.monotonic() + _TO_FINISH
         while missing := progress.missing(read := updates_of(reader.read_more(0.3))):
@@ -160,7 +174,7 @@ class _Run:
         while True:
             committed, written = (self._cluster.ends(topics, committed=only) for only in (True, False))
             hanging = {name: committed.get(name) for name, end in written.items() if committed.get(name) != end}
-            if not hanging and len(written) == len(topics) * PARTITIONS:
+            if not hanging and len(written) == len(topics) * self._topics.partitions:
                 return True
             if time.monotonic() > give_up:
                 self._found([f"transactions did not end (docs/decisions/0007), committed up to: {hanging}"])
@@ -169,7 +183,7 @@ class _Run:
 
     def _evidence(self) -> Evidence:
         topics = self._topics
-        reader = TopicReader(self._broker, [topics.source, *topics.sinks, *topics.changelogs])
+        reader = TopicReader(self._broker, [topics.source, *topics.sinks, *topics.changelogs], topics.partitions)
         if not reader.read_to_end(_TO_READ):
             self._found([f"the topics could not be read to their end within {_TO_READ:.0f} s"])
         evidence = Evidence(
@@ -177,6 +191,7 @@ class _Run:
             inputs_of(reader.messages(topics.source)),
             {store: updates_of(reader.messages(topics.sink(store))) for store in STORES},
             {store: changes_of(store, reader.messages(topics.changelog(store))) for store in STORES},
+            updates_of(reader.messages(topics.sink(PAIRS))),
         )
         reader.close()
         return evidence
@@ -207,8 +222,8 @@ class _Run:
         found += most(
             finding for each in bucket.restored for store in each.stores for finding in _compared(store, evidence)
         )
-        if len(bucket.restored) < _TASKS and not plan.damages_objects:
-            found.append(f"{len(bucket.restored)} of {_TASKS} tasks have a snapshot that can be used")
+        if len(bucket.restored) < self._tasks and not plan.damages_objects:
+            found.append(f"{len(bucket.restored)} of {self._tasks} tasks have a snapshot that can be used")
         return found
 
 

@@ -34,8 +34,8 @@ class Testbed:
         s3: S3Server | None,
         certificate: Path | None,
     ) -> None:
-        """``proxies`` has those of each instance; ``certificate`` is the brokers', where they are reached by
-        SASL_SSL."""
+        """``proxies`` has those of each instance that may be cut off; ``certificate`` is the brokers', where they are
+        reached by SASL_SSL."""
         self._certificate = certificate
         self._brokers = brokers
         self._proxies = proxies
@@ -54,6 +54,8 @@ class Testbed:
 
     def address_for(self, name: str) -> str:
         """The brokers' addresses for an instance."""
+        if name not in self._proxies:
+            return self.direct
         return ",".join(f"{_HOST}:{proxy.port}" for proxy in self._proxies[name])
 
     @property
@@ -108,7 +110,7 @@ def running_testbed(directory: Path, plan: Plan) -> Iterator[Testbed]:
     """Servers in ``directory`` that all instances of a plan can reach, until the end of the block."""
     with Network() as network, ExitStack() as stack:
         certificate = directory / "broker.pem" if plan.secured else None
-        proxies: dict[str, list[Proxy]] = {name: [] for name in plan.names}
+        proxies: dict[str, list[Proxy]] = {name: [] for name in plan.cut_off}
         brokers = _brokers(directory, plan, network, proxies, certificate)
         s3: S3Server | None = None
         if plan.snapshot_interval:

@@ -32,7 +32,7 @@ _PASSING = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIM
 class TopicReader:
     """Reads topics from their beginning, a bit more with each call. Committed records only."""
 
-    def __init__(self, bootstrap_servers: str, topics: Sequence[str]) -> None:
+    def __init__(self, bootstrap_servers: str, topics: Sequence[str], partitions: int = PARTITIONS) -> None:
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap_servers,
@@ -46,8 +46,9 @@ class TopicReader:
             }
         )
         self._messages: dict[tuple[str, int], list[Message]] = {
-            (topic, partition): [] for topic in topics for partition in range(PARTITIONS)
+            (topic, partition): [] for topic in topics for partition in range(partitions)
         }
+        self._partitions = partitions
         self._unfinished = set(self._messages)
         self._consumer.assign([TopicPartition(topic, partition, 0) for topic, partition in self._messages])
 
@@ -64,7 +65,7 @@ class TopicReader:
 
     def messages(self, topic: str) -> list[Message]:
         """Returns the messages that were read of a topic, partition by partition."""
-        return [message for partition in range(PARTITIONS) for message in self._messages[topic, partition]]
+        return [message for partition in range(self._partitions) for message in self._messages[topic, partition]]
 
     def close(self) -> None:
         """End the consumer."""
@@ -88,23 +89,24 @@ class TopicReader:
 class Cluster:
     """Topics and their ends."""
 
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(self, bootstrap_servers: str, partitions: int = PARTITIONS) -> None:
         self._admin = Admin({"bootstrap.servers": bootstrap_servers, **QUIET})
+        self._partitions = partitions
 
     def create_topics(self, topics: Topics) -> None:
         """Input and sinks, with a copy on each broker. The sinks' records get the time at which they were written."""
         sink = {"message.timestamp.type": "LogAppendTime"}
-        wanted = [NewTopic(topics.source, PARTITIONS)]
-        wanted += [NewTopic(name, PARTITIONS, config=sink) for name in topics.sinks]
+        wanted = [NewTopic(topics.source, self._partitions)]
+        wanted += [NewTopic(name, self._partitions, config=sink) for name in topics.sinks]
         for name, created in self._admin.create_topics(wanted).items():
             created.result()
-            wait_until_seen(self._admin, name, PARTITIONS)
+            wait_until_seen(self._admin, name, self._partitions)
 
     def ends(self, names: Iterable[str], *, committed: bool, timeout: float = _TIMEOUT) -> dict[str, int]:
         """Returns the end of each partition, ``topic-partition`` to offset; those without an answer are left out."""
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         latest: Callable[[], OffsetSpec] = OffsetSpec.latest
-        asked = {TopicPartition(name, each): latest() for name in names for each in range(PARTITIONS)}
+        asked = {TopicPartition(name, each): latest() for name in names for each in range(self._partitions)}
         answers = self._admin.list_offsets(asked, isolation_level=level, request_timeout=timeout)
         found: dict[str, int] = {}
         for partition, answer in answers.items():

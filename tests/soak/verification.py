@@ -9,10 +9,22 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, zip_longest
 from typing import NamedTuple, TypeAlias
 
-from application import COUNTED, FIRST, NO_TOTALS, SECOND, TOTALS, Json, add_to_totals, advance, counted_as, group_of
+from application import (
+    COUNTED,
+    FIRST,
+    NO_TOTALS,
+    SECOND,
+    TOTALS,
+    Json,
+    add_to_totals,
+    advance,
+    counted_as,
+    group_of,
+    paired,
+)
 
 #: More findings of one kind say nothing new.
 MOST = 5
@@ -47,6 +59,8 @@ class Evidence(NamedTuple):
     #: Per store its sink and its changelog.
     sinks: Mapping[str, Sequence[Update]]
     changelogs: Mapping[str, Sequence[Update]]
+    #: The results of the join.
+    pairs: Sequence[Update]
 
 
 def verify(evidence: Evidence, *, exactly_once: bool) -> Findings:
@@ -65,7 +79,7 @@ def verify(evidence: Evidence, *, exactly_once: bool) -> Findings:
         findings += check_changelog(sinks[store], changelogs[store], ("cnt",))
     for updates in sinks.values():
         findings += check_writers(updates)
-    return findings
+    return findings + check_pairs(inputs, evidence.pairs, exactly_once=exactly_once)
 
 
 def check_input(inputs: Sequence[Json], sent: Mapping[str, int]) -> Findings:
@@ -127,6 +141,26 @@ def check_counts(store: str, inputs: Sequence[Json], updates: Sequence[Update], 
         if (told[name] != list(range(1, count + 1)) if exactly_once else max(told[name], default=0) < count)
     )
     return most(strangers) + most(wrong)
+
+
+def check_pairs(inputs: Sequence[Json], pairs: Sequence[Update], *, exactly_once: bool) -> Findings:
+    """Every two records that are to be joined were, once and in order; or at least once, and no others were."""
+    expected = {key: list(paired(records)) for key, records in _per_key(inputs).items()}
+    found: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for update in pairs:
+        found[update.key].append((update.body["u"], update.body["s"]))
+    return most(
+        f"pairs of {key}: the first that is not right is {_first_difference(due, found[key])}, of {len(due)} due"
+        for key, due in expected.items()
+        if (found[key] != due if exactly_once else set(found[key]) != set(due))
+    )
+
+
+def _first_difference(due: Sequence[tuple[int, int]], found: Sequence[tuple[int, int]]) -> str:
+    for number, (wanted, got) in enumerate(zip_longest(due, found)):
+        if wanted != got:
+            return f"number {number}, {got} where {wanted} is due"
+    return "none"
 
 
 def check_changelog(sink: Sequence[Update], changelog: Sequence[Update], fields: Sequence[str]) -> Findings:

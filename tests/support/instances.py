@@ -136,6 +136,11 @@ class Process:
         assert self._process.poll() is None, self.log.read_text()[-4000:]
         return True
 
+    @property
+    def was_killed(self) -> bool:
+        """Says whether a signal that nothing handles has ended it."""
+        return self._process.poll() == -signal.SIGKILL
+
     def kill(self) -> None:
         """SIGKILL, in the middle of its work."""
         self._process.kill()

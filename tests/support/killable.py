@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from deadly_steps import die_at
 from slow_service import ask, connections
 from streamsapp import (
     Consumed,
@@ -46,6 +47,12 @@ def count_per_key(source: str, sink: str, emit: str = "update", store: str = "ro
     counts = stream.group_by_key().count(Materialized("counts", emit=emit, store=store))  # type: ignore[call-overload]
     counts.to_stream().to(sink, Produced(value_serde=Serdes.long()))
     return builder.build()
+
+
+def count_until(source: str, sink: str, step: str) -> Topology:
+    """``count_per_key``, by a process that dies at a step of a hand-over."""
+    die_at(step)
+    return count_per_key(source, sink)
 
 
 def count_in_small_pieces(source: str, sink: str) -> Topology:
@@ -178,6 +185,7 @@ _PROGRAMS: dict[str, Callable[..., Topology]] = {
     "count_per_key": count_per_key,
     "count_while_alive": count_while_alive,
     "count_in_small_pieces": count_in_small_pieces,
+    "count_until": count_until,
     "count_windows": count_windows,
     "idle_windows": idle_windows,
     "joins": joins,

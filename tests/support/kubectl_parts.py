@@ -269,8 +269,11 @@ class Terminal:
         return self.stream.getvalue()
 
 
-_CUT = {"task": "0_1", "at": ago(90), "gapSeconds": 0.06, "kind": "cut", "overlapSeconds": 1.8, "cutSeconds": 0.03}
-_RESTORED = {"task": "1_1", "at": ago(30), "gapSeconds": 3.25, "kind": "restore"}
+_CUT = {
+    "task": "0_1", "at": ago(90), "gapSeconds": 0.09, "kind": "planned",
+    "steps": {"assigned": 0.03, "restored": 0.05, "read": 0.06},
+}  # fmt: skip
+_RESTORED = {"task": "1_1", "at": ago(30), "gapSeconds": 3.25, "kind": "unplanned", "steps": {}}
 
 
 def three_pods() -> FakeCluster:

@@ -68,7 +68,7 @@ def _observed(step: RolloutStep) -> PageCell:
 
 def hand_overs(look: Look) -> PageTable:
     """Returns a row per hand-over that pods report, the newest first."""
-    columns = ["Task", "To", "#When", "#Gap", "#Overlap", "#Cut", "Kind"]
+    columns = ["Task", "To", "#When", "#Gap", "#Assigned", "#Restored", "#Read", "Kind"]
     found = [
         (look.at + pod.report.clock_offset - each.at, pod, each)
         for pod in look.seen
@@ -83,8 +83,7 @@ def hand_overs(look: Look) -> PageTable:
                 pod.name,
                 f"{age(max(0.0, ago))} ago",
                 gap(each.gap_seconds),
-                "" if each.overlap_seconds is None else gap(each.overlap_seconds),
-                "" if each.cut_seconds is None else gap(each.cut_seconds),
+                *("" if step is None else gap(step) for step in (each.assigned, each.restored, each.read)),
                 each.kind,
             ],
         )

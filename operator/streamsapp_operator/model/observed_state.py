@@ -105,9 +105,11 @@ class HandOverReport:
     gap_seconds: float
     #: How it was handed over, in the pod's own word.
     kind: str
-    #: For how long both pods processed it, and how long the change from the one to the other took; ``None``: not so.
-    overlap_seconds: float | None = None
-    cut_seconds: float | None = None
+    #: The seconds of that which had passed when it was assigned to the pod, restored, and had read its first record;
+    #: ``None``: it does not say so.
+    assigned: float | None = None
+    restored: float | None = None
+    read: float | None = None
 
 
 class QueryReport(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -98,13 +98,18 @@ class _Hang(_Fields, frozen=True):
     message: Text
 
 
+class _Steps(_Fields, frozen=True):
+    assigned: Seconds | None = None
+    restored: Seconds | None = None
+    read: Seconds | None = None
+
+
 class _HandOver(_Fields, frozen=True):
     task: TaskId
     at: Instant
     gap_seconds: Seconds
     kind: Word
-    overlap_seconds: Seconds | None = None
-    cut_seconds: Seconds | None = None
+    steps: _Steps = _Steps()
 
 
 class _Durations(_Fields, frozen=True):
@@ -186,7 +191,9 @@ def read_status(body: bytes, application_id: str, fetched_at: float, clock_offse
 
 def _hand_overs(found: tuple[_HandOver, ...]) -> tuple[HandOverReport, ...]:
     read = [
-        HandOverReport(it.task, _unix(it.at), it.gap_seconds, it.kind, it.overlap_seconds, it.cut_seconds)
+        HandOverReport(
+            it.task, _unix(it.at), it.gap_seconds, it.kind, it.steps.assigned, it.steps.restored, it.steps.read
+        )
         for it in found
     ]
     return tuple(sorted(read, key=lambda it: it.at)[-_MOST_HAND_OVERS:])

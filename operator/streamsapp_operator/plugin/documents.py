@@ -84,6 +84,14 @@ class ReportedTask(_Fields, frozen=True, kw_only=True):
         return tuple(int(part) for part in self.id.split("_") if part.isdigit())
 
 
+class ReportedSteps(_Fields, frozen=True, kw_only=True):
+    """The seconds of a gap that had passed when the task was assigned, restored, and had read its first record."""
+
+    assigned: Seconds | None = None
+    restored: Seconds | None = None
+    read: Seconds | None = None
+
+
 class ReportedHandOver(_Fields, frozen=True, kw_only=True):
     """A task that a pod took over, and for how long it stood still."""
 
@@ -91,8 +99,7 @@ class ReportedHandOver(_Fields, frozen=True, kw_only=True):
     at: Instant
     gap_seconds: Seconds
     kind: str = ""
-    overlap_seconds: Seconds | None = None
-    cut_seconds: Seconds | None = None
+    steps: ReportedSteps = ReportedSteps()
 
 
 class StatusReport(_Fields, frozen=True, kw_only=True):

@@ -55,8 +55,9 @@ _HAND_OVERS = (
     Column("TO"),
     Column("AGO", right=True),
     Column("GAP", right=True),
-    Column("OVERLAP", right=True),
-    Column("CUT", right=True),
+    Column("ASSIGNED", right=True),
+    Column("RESTORED", right=True),
+    Column("READ", right=True),
     Column("KIND"),
 )
 #: Hand-overs that are shown, the last ones.
@@ -344,8 +345,10 @@ def _hand_overs(pods: Sequence[AppPod], style: Style) -> Iterator[str]:
             pod,
             age(ago),
             gap(each.gap_seconds),
-            "" if each.overlap_seconds is None else gap(each.overlap_seconds),
-            "" if each.cut_seconds is None else gap(each.cut_seconds),
+            *(
+                "" if step is None else gap(step)
+                for step in (each.steps.assigned, each.steps.restored, each.steps.read)
+            ),
             each.kind,
         ]
         for ago, pod, each in newest[:_MOST_HAND_OVERS]

@@ -12,6 +12,7 @@ from application import (
     COUNTED,
     FIRST,
     NO_TOTALS,
+    PAIRS,
     SECOND,
     STORES,
     TASK,
@@ -24,6 +25,7 @@ from application import (
     counted_as,
     group_of,
     key_name,
+    paired,
 )
 from streamsapp import Record, Serdes
 from streamsapp.testing import TopologyTestDriver
@@ -37,6 +39,7 @@ class Written:
     inputs: list[Json]
     sinks: dict[str, list[Update]] = field(default_factory=lambda: {store: [] for store in STORES})
     changelogs: dict[str, list[Update]] = field(default_factory=lambda: {store: [] for store in STORES})
+    pairs: list[Update] = field(default_factory=list)
     states: dict[tuple[str, str], Json] = field(default_factory=dict)
 
     def process(self, record: Json, writer: str = "a.1") -> None:
@@ -69,9 +72,15 @@ class Written:
     def write(self, topic: list[Update], name: str, key: str, body: Json, writer: str) -> None:
         topic.append(Update(name, 0, len(topic), 0, key, body, writer, "0_0"))
 
+    def join(self) -> None:
+        for key in {record["k"] for record in self.inputs}:
+            for update, other in paired(record for record in self.inputs if record["k"] == key):
+                self.write(self.pairs, PAIRS, key, {"k": key, "u": update, "s": other}, "")
+
     def findings(self, *, exactly_once: bool) -> list[str]:
         sent = Counter(record["k"] for record in self.inputs)
-        return verify(Evidence(sent, self.inputs, self.sinks, self.changelogs), exactly_once=exactly_once)
+        evidence = Evidence(sent, self.inputs, self.sinks, self.changelogs, self.pairs)
+        return verify(evidence, exactly_once=exactly_once)
 
 
 def some_input(number: int = 60) -> list[Json]:
@@ -88,6 +97,7 @@ def processed(inputs: list[Json]) -> Written:
     written = Written(inputs)
     for record in inputs:
         written.process(record)
+    written.join()
     return written
 
 
@@ -114,11 +124,16 @@ def test_finds_nothing_in_what_the_real_topology_writes(exactly_once: bool) -> N
             ]
             for store in STORES
         }
+        pairs = [
+            update_of(PAIRS, offset, record)
+            for offset, record in enumerate(driver.create_output_topic(f"soak-{PAIRS}", text, json).read_records())
+        ]
     changelogs = processed(inputs).changelogs
 
-    evidence = Evidence(Counter(record["k"] for record in inputs), inputs, sinks, changelogs)
+    evidence = Evidence(Counter(record["k"] for record in inputs), inputs, sinks, changelogs, pairs)
 
     assert len(sinks[TOTALS]) == len(inputs)
+    assert len(pairs) > len(inputs)
     assert verify(evidence, exactly_once=exactly_once) == []
 
 
@@ -171,6 +186,7 @@ def test_allows_repetitions_under_at_least_once_only() -> None:
         written.process(record)
     for record in inputs[35:]:
         written.process(record, "b.1")
+    written.join()
 
     assert written.findings(exactly_once=False) == []
     assert written.findings(exactly_once=True)
@@ -202,6 +218,23 @@ def test_finds_a_count_that_lacks_a_record(written: Written, store: str, exactly
     findings = written.findings(exactly_once=exactly_once)
 
     assert any(finding.startswith(f"{store} of {last.key} were") for finding in findings)
+
+
+def test_finds_a_pair_that_is_missing_and_one_that_is_not_due(written: Written, exactly_once: bool) -> None:
+    lost = written.pairs.pop(20)
+
+    assert any(finding.startswith("pairs of") for finding in written.findings(exactly_once=exactly_once))
+
+    written.pairs.insert(20, lost)
+    written.pairs.append(lost._replace(body={**lost.body, "u": 1}))
+    assert any(finding.startswith("pairs of") for finding in written.findings(exactly_once=exactly_once))
+
+
+def test_a_pair_may_come_twice_or_late_at_least_once_only(written: Written) -> None:
+    written.pairs.append(written.pairs[3])
+
+    assert written.findings(exactly_once=False) == []
+    assert any(finding.startswith("pairs of") for finding in written.findings(exactly_once=True))
 
 
 @pytest.mark.parametrize("store", COUNTED)

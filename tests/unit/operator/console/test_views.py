@@ -95,12 +95,15 @@ def test_gaps_are_predicted_as_the_operator_does_by_what_it_remembers() -> None:
 
 
 def test_the_hand_overs_that_pods_report_are_listed_the_newest_first() -> None:
-    told = (HandOverReport("0_0", NOW - 70, 0.09, "cut", 2.5, 0.04), HandOverReport("0_1", NOW - 5, 1.5, "standby"))
+    told = (
+        HandOverReport("0_0", NOW - 70, 0.09, "planned", 0.04, 0.05, 0.07),
+        HandOverReport("0_1", NOW - 5, 1.5, "unplanned"),
+    )
     first, second = pods("one", "one")
     seen = look(first, replace(second, report=replace(report(), hand_overs=told)))
     assert [texts(row) for row in hand_overs(seen).rows] == [
-        ["0_1", "app-1", "5s ago", "1.5s", "", "", "standby"],
-        ["0_0", "app-1", "1m10s ago", "90ms", "2.5s", "40ms", "cut"],
+        ["0_1", "app-1", "5s ago", "1.5s", "", "", "", "unplanned"],
+        ["0_0", "app-1", "1m10s ago", "90ms", "40ms", "50ms", "70ms", "planned"],
     ]
     assert hand_overs(look(first)).note == "No pod reports one."
 

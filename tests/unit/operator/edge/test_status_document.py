@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from streamsapp import TaskId
+from streamsapp.runtime.hand_overs import HandOver
+from streamsapp.runtime.status import _hand_over
 from streamsapp_operator.model.observed_state import HandOverReport, HangReport, Outage, PodReport, ReportedRole
 from streamsapp_operator.observe.status_document import MAX_BYTES, read_status
 
@@ -119,20 +122,27 @@ def test_takes_what_a_pod_tells_of_its_progress() -> None:
         assert isinstance(read(DOCUMENT | wrong), str)
 
 
-HAND_OVER: dict[str, Any] = {"task": "0_1", "at": "2026-01-01T00:00:10Z", "gapSeconds": 0.08, "kind": "cut"}
+HAND_OVER: dict[str, Any] = {"task": "0_1", "at": "2026-01-01T00:00:10Z", "gapSeconds": 0.08, "kind": "planned"}
 
 
 def test_takes_the_last_hand_overs_that_a_pod_tells_of() -> None:
     found = [HAND_OVER | {"at": f"2026-01-01T00:{it // 60:02}:{it % 60:02}Z"} for it in reversed(range(100))]
-    report = read(DOCUMENT | {"handOvers": [*found, HAND_OVER | {"overlapSeconds": 1.5, "cutSeconds": 0.02}]})
+    report = read(DOCUMENT | {"handOvers": [*found, HAND_OVER | {"steps": {"assigned": 0.02, "read": 0.05}}]})
     assert isinstance(report, PodReport)
     assert report.hand_overs is not None
     assert len(report.hand_overs) == 64
-    assert report.hand_overs[-1] == HandOverReport("0_1", 1767225600.0 + 99, 0.08, "cut")
+    assert report.hand_overs[-1] == HandOverReport("0_1", 1767225600.0 + 99, 0.08, "planned")
     older, none = read(DOCUMENT), read(DOCUMENT | {"handOvers": []})
     assert isinstance(older, PodReport)
     assert isinstance(none, PodReport)
     assert (older.hand_overs, none.hand_overs) == (None, ())
+
+
+def test_understands_the_hand_over_that_an_instance_reports() -> None:
+    steps = {"assigned": 0.02, "restored": 0.03, "read": 0.05}
+    report = read(DOCUMENT | {"handOvers": [_hand_over(HandOver(TaskId(0, 1), 10_000, 0.081, "planned", steps))]})
+    assert isinstance(report, PodReport)
+    assert report.hand_overs == (HandOverReport("0_1", 10.0, 0.081, "planned", 0.02, 0.03, 0.05),)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +152,8 @@ def test_takes_the_last_hand_overs_that_a_pod_tells_of() -> None:
         {"gapSeconds": "1"},
         {"gapSeconds": 1e300},
         {"gapSeconds": None},
-        {"overlapSeconds": -0.1},
+        {"steps": {"assigned": -0.1}},
+        {"steps": None},
         {"task": "x"},
         {"at": "2026-01-01T00:00:10"},
         {"at": "0001-01-01T00:00:10Z"},

@@ -22,7 +22,7 @@ def reporting(seen: list[PodSeen], **hand_overs: tuple[float, float]) -> list[Po
     made = []
     for it in seen:
         found = hand_overs.get(it.name.replace("-", "_"))
-        told = () if found is None else (HandOverReport("0_0", found[0], found[1], "cut"),)
+        told = () if found is None else (HandOverReport("0_0", found[0], found[1], "planned"),)
         made.append(it if it.report is None else replace(it, report=replace(it.report, hand_overs=told)))
     return made
 
