@@ -21,6 +21,7 @@ from streamsapp import (
     Late,
     Materialized,
     Produced,
+    Scheduling,
     Serdes,
     StreamsBuilder,
     StreamsConfig,
@@ -153,6 +154,27 @@ def ask_service(source: str, sink: str, port: int, order: str) -> Topology:
     return builder.build()
 
 
+def two_queries(fast: str, fast_out: str, bulk: str, bulk_out: str, value: Callable[[str], str]) -> Topology:
+    """Two queries of one application: texts in capitals, and what ``value`` makes of texts, counted per key."""
+    builder = StreamsBuilder()
+    builder.stream(fast, Consumed(_TEXT, _TEXT)).map_values(str.upper).to(fast_out, Produced(_TEXT, _TEXT))
+    values = builder.stream(bulk, Consumed(_TEXT, _TEXT)).map_values(value)
+    counts = values.group_by_key(Grouped(key_serde=_TEXT, value_serde=_TEXT)).count(Materialized("counts"))
+    counts.to_stream().to(bulk_out, Produced(_TEXT, Serdes.long()))
+    return builder.build()
+
+
+def two_queries_of_which_one_fails(fast: str, fast_out: str, bulk: str, bulk_out: str, broken: str) -> Topology:
+    """``two_queries``, the second one of which fails for the text ``bad`` while the file ``broken`` exists."""
+
+    def value(text: str) -> str:
+        if text == "bad" and Path(broken).exists():
+            raise ValueError("this record cannot be processed")
+        return text
+
+    return two_queries(fast, fast_out, bulk, bulk_out, value)
+
+
 #: Those of ``sift``: every pair of records of a key is sent, and the late ones of each ten seconds.
 SIFTED_WINDOWS = TimeWindows.of(10_000, grace=5_000)
 
@@ -183,6 +205,7 @@ _PROGRAMS: dict[str, Callable[..., Topology]] = {
     "joins": joins,
     "outer_join": outer_join,
     "sift": sift,
+    "two_queries_of_which_one_fails": two_queries_of_which_one_fails,
     "window_finals": window_finals,
     "word_count": word_count,
 }
@@ -194,6 +217,7 @@ def main(program: str, settings: str, arguments: str) -> int:
     config = json.loads(settings)
     topology = _PROGRAMS[program](**json.loads(arguments))
     config["state_dir"] = Path(config["state_dir"])
+    config["scheduling"] = [Scheduling(**each) for each in config["scheduling"]]
     if (remote := config.get("remote_state")) is not None:
         credentials = remote["credentials_dir"]
         remote["credentials_dir"] = None if credentials is None else Path(credentials)
