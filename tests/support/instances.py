@@ -113,6 +113,7 @@ class Process:
             "client_id": config.client_id,
             "host_id": config.host_id,
             "kafka": dict(config.kafka),
+            "dsl_store_format": config.dsl_store_format,
             "scheduling": [asdict(each) for each in config.scheduling],
         }
         if (remote := config.remote_state) is not None:

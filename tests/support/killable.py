@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from replayed_trips import per_line
 from slow_service import ask, connections
 from streamsapp import (
     Consumed,
@@ -18,17 +19,23 @@ from streamsapp import (
     Grouped,
     Joined,
     JoinWindows,
+    KeyValueStore,
     Late,
     Materialized,
+    Processor,
+    ProcessorContext,
     Produced,
+    Record,
     Scheduling,
     Serdes,
+    Stores,
     StreamsBuilder,
     StreamsConfig,
     StreamsRuntime,
     Suppressed,
     TimeWindows,
     Topology,
+    ValueTimestampHeaders,
 )
 from streamsapp.cli.shutdown import closing_on_signals
 from streamsapp.config import RemoteStateConfig
@@ -145,11 +152,50 @@ def count_while_alive(source: str, sink: str, ttl: int, store: str = "rocksdb") 
     return builder.build()
 
 
-def ask_service(source: str, sink: str, port: int, order: str) -> Topology:
+class _Keep(Processor):
+    """As in ``Headed.java``."""
+
+    def init(self, context: ProcessorContext) -> None:
+        self._rows = context.get_state_store("rows", KeyValueStore[str, ValueTimestampHeaders])
+
+    def process(self, record: Record[str, str | None]) -> None:
+        row = None if record.value is None else ValueTimestampHeaders(record.value, record.timestamp, record.headers)
+        self._rows.put(record.key, row)
+
+
+class _Answer(Processor):
+    """As in ``Headed.java``."""
+
+    def init(self, context: ProcessorContext) -> None:
+        self._context = context
+        self._rows = context.get_state_store("rows", KeyValueStore[str, ValueTimestampHeaders])
+
+    def process(self, record: Record[str, str]) -> None:
+        row, text = self._rows.get(record.key), "none"
+        if row is not None:
+            named = [f"{name}={'null' if value is None else value.decode()}" for name, value in row.headers]
+            text = " ".join([f"{row.value}@{row.timestamp}", *named])
+        self._context.forward(record.with_value(f"{record.value}: {text}"))
+
+
+def headed_rows(rows: str, questions: str, answers: str) -> Topology:
+    """Keeps rows with the headers of their records, counts questions per hour, and answers each with its row."""
+    builder = StreamsBuilder()
+    supplier = Stores.persistent_timestamped_key_value_store_with_headers("rows")
+    builder.add_state_store(Stores.timestamped_key_value_store_with_headers_builder(supplier, _TEXT, _TEXT))
+    builder.stream(rows, Consumed(_TEXT, _TEXT)).process(_Keep, "rows", named="keep")
+    asked = builder.stream(questions, Consumed(_TEXT, _TEXT))
+    hours = asked.group_by_key(Grouped(_TEXT, _TEXT)).windowed_by(TimeWindows.of(3_600_000))
+    hours.count(Materialized("counts"))
+    asked.process(_Answer, "rows", named="answer").to(answers, Produced(_TEXT, _TEXT))
+    return builder.build()
+
+
+def ask_service(source: str, sink: str, port: int, order: str, timeout_ms: int = 30_000) -> Topology:
     """The answers of a slow service to each record."""
     builder = StreamsBuilder()
     asked = builder.stream(source, Consumed(_TEXT, _TEXT))
-    answers = asked.map_async(ask, 100, order, 30_000, 3, using=connections(port))  # type: ignore[arg-type]
+    answers = asked.map_async(ask, 100, order, timeout_ms, 3, using=connections(port))  # type: ignore[arg-type]
     answers.to(sink, Produced(_TEXT, _TEXT))
     return builder.build()
 
@@ -201,9 +247,11 @@ _PROGRAMS: dict[str, Callable[..., Topology]] = {
     "count_while_alive": count_while_alive,
     "count_in_small_pieces": count_in_small_pieces,
     "count_windows": count_windows,
+    "headed_rows": headed_rows,
     "idle_windows": idle_windows,
     "joins": joins,
     "outer_join": outer_join,
+    "per_line": per_line,
     "sift": sift,
     "two_queries_of_which_one_fails": two_queries_of_which_one_fails,
     "window_finals": window_finals,
