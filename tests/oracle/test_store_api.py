@@ -189,3 +189,17 @@ def test_a_deletion_at_the_time_of_the_latest_version_stays_later_than_what_is_o
     theirs, ours = (b64decode(side["outputs"]["out"][-1]["value"]).decode().split() for side in sides)
     assert theirs[:2] == ["p-1", "2@99"]
     assert ours[:2] == ["p100", "none"]
+
+
+def test_what_comes_too_late_for_a_store_is_in_the_changelog_of_kafka_streams_alone(oracle: Oracle) -> None:
+    """Where the segment of a window is over (docs/departures.md)."""
+    program = _program("window", 1, "rocksdb", 50)
+    hours = 3_600_000
+    program["events"] = [
+        {"topic": "in", "key": key, "value": 1, "ts": at} for key, at in (("a", 9 * hours), ("late", hours), ("b", 9 * hours))
+    ]
+    keys = [
+        [b64decode(record["key"])[:-12] for record in outcome["outputs"]["app-st-changelog"]]
+        for outcome in (run_here(program), oracle.ask(kind="run", **program))
+    ]
+    assert keys == [[b"a", b"b"], [b"a", b"late", b"b"]]

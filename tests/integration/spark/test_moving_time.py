@@ -136,7 +136,7 @@ def test_rows_that_are_over_are_not_in_a_bootstrap_and_those_of_it_go_in_time(
     alive = Alive(kafka)
     app = App(instances, kafka.unique("seeded"), alive.code())
     alive.feed()
-    app.bootstrap("--master", "local[2]")
+    app.bootstrap()
     audit(app, "counts, seen")
     before = {key: len(updates) for key, updates in alive.truth.items()}
     let_through = {key: len(times) for key, times in firsts_of(alive.truth).items()}
@@ -176,7 +176,7 @@ def test_a_bootstrap_and_an_audit_see_the_time_markers_that_were_recorded_and_sp
     audit(app, "counts")
 
     assert app.run("reset")[0] == 0
-    app.bootstrap("--emit", "--master", "local[2]")
+    app.bootstrap("--emit")
     again = _written(kafka, sink)[len(live) :]
     assert sorted(again) == sorted(live)
     audit(app, "counts")
