@@ -83,7 +83,9 @@ def shown(found: Any) -> str:
     """A value, with its time and its headers if its store keeps them."""
     if isinstance(found, ValueTimestampHeaders):
         return f"{text(found.value)}@{found.timestamp}{named(found.headers)}"
-    return f"{text(found.aggregation)}{named(found.headers)}" if isinstance(found, AggregationWithHeaders) else text(found)
+    return (
+        f"{text(found.aggregation)}{named(found.headers)}" if isinstance(found, AggregationWithHeaders) else text(found)
+    )
 
 
 def named(headers: Headers) -> str:

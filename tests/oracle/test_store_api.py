@@ -195,9 +195,8 @@ def test_what_comes_too_late_for_a_store_is_in_the_changelog_of_kafka_streams_al
     """Where the segment of a window is over (docs/departures.md)."""
     program = _program("window", 1, "rocksdb", 50)
     hours = 3_600_000
-    program["events"] = [
-        {"topic": "in", "key": key, "value": 1, "ts": at} for key, at in (("a", 9 * hours), ("late", hours), ("b", 9 * hours))
-    ]
+    puts = [("a", 9 * hours), ("late", hours), ("b", 9 * hours)]
+    program["events"] = [{"topic": "in", "key": key, "value": 1, "ts": at} for key, at in puts]
     keys = [
         [b64decode(record["key"])[:-12] for record in outcome["outputs"]["app-st-changelog"]]
         for outcome in (run_here(program), oracle.ask(kind="run", **program))

@@ -32,8 +32,8 @@ class Seconds:
         keys = [f"key{self._random.randrange(_KEYS)}" for _ in range(records)]
         times = range(self._now, self._now + records)
         self._now += records
-        records = [(key.encode(), b"x", at) for key, at in zip(keys, times, strict=True)]
-        produce(self._kafka, self.source, records, self._headers)
+        written = [(key.encode(), b"x", at) for key, at in zip(keys, times, strict=True)]
+        produce(self._kafka, self.source, written, self._headers)
         self.truth.update(b"%s@%d" % (key.encode(), at // 1000 * 1000) for key, at in zip(keys, times, strict=True))
 
     def end(self) -> None:

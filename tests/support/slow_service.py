@@ -13,7 +13,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
 from typing import Literal
 
-
 #: It is answered with 503, or its connection is closed, or it has no answer.
 Failure = Literal["refuses", "closes", "hangs"]
 #: Seconds without an answer: more than any client waits for.

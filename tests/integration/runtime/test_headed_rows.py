@@ -86,5 +86,5 @@ def test_a_standby_that_takes_over_has_the_headers_of_every_row(
         assert owner.close() == 0
 
     rows.ask(ROWS + 10)
-    ((_, found),) = heir.query("rows", "k5")
+    found = heir.query("rows", "k5")
     assert (found.value, found.timestamp, found.headers) == ("row", HOUR + 5, [("number", b"5"), ("none", None)])

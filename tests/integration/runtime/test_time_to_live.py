@@ -14,6 +14,7 @@ from streamsapp.config import RemoteStateConfig
 from streamsapp.remote.directory_store import DirectoryStore
 from streamsapp.remote.manifest_chain import ManifestChain
 
+
 class Alive(LivingCounts):
     """The application, with its input and the updates that it has to send."""
 
