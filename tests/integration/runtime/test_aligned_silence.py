@@ -15,24 +15,24 @@ from streamsapp import Serdes, StreamsConfig, StreamsRuntime
 from streamsapp.serdes.windowed import time_windowed
 
 WINDOW, GRACE, IDLE_AFTER = 1_000, 2_000, 300
-#: Of instances that wait for each other's commits: they go on by half of it with each.
-LONG_GRACE = 20_000
+#: Of instances that wait for each other's commits: they go on by half of the grace with each.
+LONG_GRACE, SHORT_DURATION = 5_000, 60_000
 COUNT, DURATION = 12_000, 300_000
 _KEY = time_windowed(Serdes.string(), WINDOW)
 Results = dict[tuple[str, int], list[tuple[int, int]]]
 
 
 class History:
-    """Records of five minutes, some time ago. The last partition has none of the second half."""
+    """Records of some minutes, an hour ago. The last partition has none of the second half."""
 
-    def __init__(self, instances: Instances, grace: int = GRACE, **settings: Any) -> None:
+    def __init__(self, instances: Instances, grace: int = GRACE, duration: int = DURATION, **settings: Any) -> None:
         self.instances, self.kafka, self._settings = instances, instances.kafka, settings
         self._grace = grace
         self.source = self.kafka.create_topic("events", PARTITIONS)
         self._application_id = self.kafka.unique("silence")
         begin = int(time.time() * 1000) - 3_600_000
-        self.events = events(COUNT, begin, duration=DURATION)
-        half = begin + DURATION // 2
+        self.events = events(COUNT, begin, duration=duration)
+        half = begin + duration // 2
         self.events[-1] = [each for each in self.events[-1] if each[2] < half]
         for number, partition in enumerate(self.events):
             self._write(number, partition)
@@ -132,7 +132,7 @@ def _start(history: History, config: StreamsConfig, arguments: dict[str, Any]) -
 
 
 def test_two_instances_drop_nothing_either(instances: Instances, guarantee: str) -> None:
-    history = History(instances, LONG_GRACE, processing_guarantee=guarantee)
+    history = History(instances, LONG_GRACE, SHORT_DURATION, processing_guarantee=guarantee)
     arguments = history.arguments()
     running = [instances.start(per_line(**arguments), history.config(name)) for name in ("one", "two")]
     eventually(lambda: history.is_final(arguments["finals"]), "a final result of each window")
