@@ -1,13 +1,12 @@
-"""Rows with a time to live, and time that moves on in silence, where Spark runs the application: the same as pods."""
+"""Rows with a time to live where Spark runs the application: they go in the same order as on pods."""
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
 
-from instances import Instances, eventually, produce
+from instances import Instances
 from kafka_cluster import Kafka
 from living_counts import PARTITIONS, TTL, LivingCounts, Updates
 from spark_apps import App, finished
@@ -40,23 +39,6 @@ def topology():
     seen = Stores.key_value_store_with_ttl_builder(Stores.persistent_key_value_store("seen"), BYTES, LONG)
     builder.add_state_store(seen)
     records.process(First, "seen").to("{firsts}", Produced(BYTES, LONG))
-    return builder.build()
-"""
-#: ``idle_windows`` of ``killable.py`` behind a repartition topic.
-SILENT = """
-from streamsapp import *
-
-TEXT, LONG = Serdes.string(), Serdes.long()
-
-
-def topology():
-    builder = StreamsBuilder()
-    stream = builder.stream("{source}", Consumed("seconds", TEXT, TEXT, idle_after=400))
-    grouped = stream.select_key(lambda key, value: value).group_by_key(Grouped("by-value", TEXT, TEXT))
-    counts = grouped.windowed_by(TimeWindows.of(1000)).count(Materialized("counts"))
-    finals = counts.suppress(Suppressed.until_window_closes().with_name("finals"))
-    named = finals.to_stream(lambda windowed, count: f"{windowed.key}@{windowed.start_ms}")
-    named.to("{sink}", Produced(TEXT, LONG))
     return builder.build()
 """
 SPARK: dict[str, Any] = {"engine": "spark", "spark": {"trigger": "availableNow", "conf": {"spark.ui.enabled": "false"}}}
@@ -149,40 +131,5 @@ def test_rows_that_are_over_are_not_in_a_bootstrap_and_those_of_it_go_in_time(
     audit(app, "counts, seen")
 
 
-def _now() -> int:
-    return int(time.time() * 1000)
-
-
-def _written(kafka: Kafka, topic: str) -> list[tuple[Any, ...]]:
-    return [(it.partition(), it.key(), it.value(), it.timestamp(), it.headers()) for it in kafka.read(topic)]
-
-
 def _after(whole: dict[bytes, list[Any]], counts: dict[bytes, int]) -> dict[bytes, list[Any]]:
     return {key: values[counts.get(key, 0) :] for key, values in whole.items() if len(values) > counts.get(key, 0)}
-
-
-def test_a_bootstrap_and_an_audit_see_the_time_markers_that_were_recorded_and_spark_refuses_to_make_any(
-    instances: Instances, kafka: Kafka
-) -> None:
-    source, sink = (kafka.create_topic(name, PARTITIONS) for name in ("seconds", "finals"))
-    code = SILENT.replace("{source}", source).replace("{sink}", sink)
-    app = App(instances, kafka.unique("silent"), code)
-    instance = app.start()
-    for burst in range(3):
-        produce(kafka, source, [(b"k%d" % at, b"v%d" % (at % 7), _now()) for at in range(40)])
-        eventually(lambda: len(_written(kafka, sink)) >= 7 * (burst + 1), "final results in silence")  # noqa: B023
-    assert instance.close(30)
-    live = _written(kafka, sink)
-    audit(app, "counts")
-
-    assert app.run("reset")[0] == 0
-    app.bootstrap("--emit")
-    again = _written(kafka, sink)[len(live) :]
-    assert sorted(again) == sorted(live)
-    audit(app, "counts")
-
-    refused = App(instances, kafka.unique("refused"), code, spec=SPARK)
-    ended = refused.command("run", "--master", "local[2]", "--http-port", "0", "--state-dir", str(refused.folder / "s"))
-    exit_code, _, errors = finished(ended)
-    assert exit_code == 2, errors[-6000:]
-    assert "let pods run the application (engine: threads), or leave idle_after out" in errors
