@@ -16,6 +16,7 @@ from streamsapp.local.java import find_java
 
 ROOT = Path(__file__).resolve().parent.parent
 QUIX_REQUIREMENT = "quixstreams==3.28.1"
+FAUST_REQUIREMENT = "faust-streaming==0.15.3"
 #: The newest Spark whose own connector to Kafka resolves whole: that of 4.3 is not published. Programs written by hand
 #: need the connector, ``engine: spark`` does not. The others are what this Spark needs beside it.
 PYSPARK_REQUIREMENTS = ("pyspark==4.0.0", "pyarrow==26.0.1", "pandas==2.2.3", "protobuf==5.29.6", "orjson")
@@ -36,6 +37,8 @@ def prepare(system: str, cache: Path) -> list[str]:
         return _prepare_kafka_streams(cache)
     if system == "quix":
         return _prepare_python(cache, "quix_app", QUIX_REQUIREMENT)
+    if system == "faust":
+        return _prepare_python(cache, "faust_calls", FAUST_REQUIREMENT)
     if system == "pyspark":
         return _prepare_python(cache, "spark_app", *PYSPARK_REQUIREMENTS)
     return [sys.executable, "-m", f"benchmarks.systems.{_PYTHON[system]}"]

@@ -213,7 +213,8 @@ class LanguageGenerator(DslGenerator):
         """Keeps the stream in a store of windows or sessions, and reads it in every way."""
         if node.key not in KEYS:
             return
-        store = self.store(node.key, node.value, self.random.choice(["window", "session"]))
+        kinds = ["window", "session", "headed_window", "headed_session"]
+        store = self.store(node.key, node.value, self.random.choice(kinds))
         # A record that comes too late is in Kafka Streams' changelog all the same (docs/departures.md).
         store |= {"size": 10, "retention": self.random.choice([50, 500, _KEPT]), "logging": False}
         made = Node("stream", self.new("p"), node.key, TEXT, node.key_known, False)
@@ -229,7 +230,7 @@ class LanguageGenerator(DslGenerator):
         made = Node("stream", self.new("p"), TEXT, TEXT, False, False)
         ways = ["tick_stream_time", "tick_wall_clock", "scheduling"]
         step: Step = {"op": "process", "id": made.id, "of": node.id, "processor": self.random.choice(ways)}
-        self.add(made, self.named(step | {"interval": self.random.choice([5, 20, 50])}))
+        self.add(made, self.named(self.scheduled(step)))
 
     # ---- tables ------------------------------------------------------------------------------------------------
 

@@ -102,7 +102,7 @@ class RawGenerator(Generator):
         parent, parents = self.parents()
         made = Node("stream", self.name("node"), parent.key, parent.value)
         step: Step = {"op": "processor", "name": made.id, "parents": parents}
-        ways = ["swap", "to_child", "window_api", "session_api"]
+        ways = ["swap", "to_child", "window_api", "session_api", "headed_window_api", "headed_session_api"]
         if parent.key == TEXT:
             ways += ["tick_stream_time", "tick_wall_clock", "scheduling"]
         step["processor"] = self.random.choice(ways)
@@ -116,7 +116,7 @@ class RawGenerator(Generator):
         elif step["processor"] == "swap":
             made.key = TEXT
         else:
-            step["interval"] = self.random.choice([5, 20, 50])
+            self.scheduled(step)
         if step["processor"] != "to_child":
             made.value = TEXT
 

@@ -109,6 +109,9 @@ def _builder(step: Step) -> Callable[..., StoreBuilder]:
         "timestamped_window": Stores.timestamped_window_store_builder,
         "versioned": Stores.versioned_key_value_store_builder,
         "session": Stores.session_store_builder,
+        "headed": Stores.timestamped_key_value_store_with_headers_builder,
+        "headed_window": Stores.timestamped_window_store_with_headers_builder,
+        "headed_session": Stores.session_store_with_headers_builder,
     }
     return builders[step.get("kind", "kv")]
 
@@ -124,7 +127,7 @@ def _supplier(step: Step) -> Any:
         return window_supplier(step)
     if step.get("kind") == "versioned":
         return Stores.persistent_versioned_key_value_store(name, step["retention"], step.get("segment"))
-    if step.get("kind") == "session":
+    if "session" in step.get("kind", ""):
         make_sessions = Stores.in_memory_session_store if in_memory else Stores.persistent_session_store
         return make_sessions(name, step["retention"])
     return Stores.in_memory_key_value_store(name) if in_memory else Stores.persistent_key_value_store(name)

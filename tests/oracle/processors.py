@@ -12,9 +12,9 @@ from typing import Any
 from functions import clip, fail_on_boom, num, text
 from options import store_builder
 from streamsapp.processor.api import Cancellable, Processor, ProcessorContext, PunctuationType
-from streamsapp.record import Record
+from streamsapp.record import Headers, Record
 from streamsapp.serdes.windowed import Windowed
-from streamsapp.state.api import StoreBuilder, ValueAndTimestamp
+from streamsapp.state.api import AggregationWithHeaders, StoreBuilder, ValueAndTimestamp, ValueTimestampHeaders
 from streamsapp.state.kinds.versioned import VersionedRecord
 
 Step = dict[str, Any]
@@ -79,16 +79,52 @@ def store_api(context: ProcessorContext, step: Step, record: Record) -> Record |
     return record.with_value(clip(" ".join(seen)))
 
 
+def shown(found: Any) -> str:
+    """A value, with its time and its headers if its store keeps them."""
+    if isinstance(found, ValueTimestampHeaders):
+        return f"{text(found.value)}@{found.timestamp}{named(found.headers)}"
+    return (
+        f"{text(found.aggregation)}{named(found.headers)}" if isinstance(found, AggregationWithHeaders) else text(found)
+    )
+
+
+def named(headers: Headers) -> str:
+    return f"[{', '.join(name if data is None else f'{name}={data.decode()}' for name, data in headers)}]"
+
+
+def is_headed(step: Step) -> bool:
+    return bool(step["processor"].startswith("headed"))
+
+
+def headed_api(context: ProcessorContext, step: Step, record: Record) -> Record | None:
+    """Puts values with headers of their own, those of the record or none, and reads them (KIP-1271)."""
+    key, value = record.key, record.value
+    if key is None:
+        return None
+    store = store_of(context, step)
+    seen = [shown(store.get(key))]
+    kept: Headers = [] if num(value) % 3 == 0 else record.headers
+    row = None if value is None else ValueTimestampHeaders(value, record.timestamp, kept)
+    seen.append(shown(store.put_if_absent(key, row)))
+    store.put(key, row)
+    if num(value) % 5 == 0:
+        seen.append("d" + shown(store.delete(key)))
+    seen += windowed(store.range(None, key), "<")
+    seen += windowed(store.reverse_range(key, None), "q")
+    seen += windowed(store.all(), "a")
+    return record.with_value(" ".join(seen))
+
+
 def read(context: ProcessorContext, step: Step, record: Record) -> Record:
     found = None if record.key is None else store_of(context, step).get(record.key)
     return record.with_value(text(found.value if isinstance(found, ValueAndTimestamp) else found))
 
 
 def windowed(entries: Iterator[tuple[Any, Any]], mark: str) -> list[str]:
-    def shown(key: Any) -> str:
+    def key_of(key: Any) -> str:
         return f"{text(key.key)}@{key.start_ms}-{key.end_ms}" if isinstance(key, Windowed) else str(key)
 
-    return [f"{mark}{shown(key)}={text(value)}" for key, value in entries]
+    return [f"{mark}{key_of(key)}={shown(value)}" for key, value in entries]
 
 
 def window_api(context: ProcessorContext, step: Step, record: Record) -> Record | None:
@@ -96,9 +132,12 @@ def window_api(context: ProcessorContext, step: Step, record: Record) -> Record 
     if key is None:
         return None
     store = store_of(context, step)
-    store.put(key, None if num(value) % 5 == 0 else value, timestamp)
+    kept = None if num(value) % 5 == 0 else value
+    if is_headed(step) and kept is not None:
+        kept = ValueTimestampHeaders(kept, timestamp, record.headers)
+    store.put(key, kept, timestamp)
     times = max(0, timestamp - 20), timestamp + 20
-    seen = [text(store.fetch(key, timestamp))]
+    seen = [shown(store.fetch(key, timestamp))]
     seen += windowed(store.fetch(key, *times), "f")
     seen += windowed(store.backward_fetch(key, *times), "b")
     seen += windowed(store.fetch_range(None, key, *times), "<")
@@ -120,9 +159,10 @@ def session_api(context: ProcessorContext, step: Step, record: Record) -> Record
     if num(value) % 5 == 0:
         store.remove(session)
     else:
-        store.put(session, value)
+        headed = is_headed(step) and value is not None
+        store.put(session, AggregationWithHeaders(value, record.headers) if headed else value)
     times = max(0, timestamp - 10), timestamp
-    seen = [text(store.fetch_session(key, session.start_ms, timestamp))]
+    seen = [shown(store.fetch_session(key, session.start_ms, timestamp))]
     seen += windowed(store.fetch(key), "f")
     seen += windowed(store.backward_fetch(key), "b")
     seen += windowed(store.find_sessions(key, *times), "s")
@@ -168,8 +208,11 @@ VALUE_STEPS: dict[str, Callable[[ProcessorContext, Step, Record], Record | None]
     "latest": latest,
     "store_api": store_api,
     "read": read,
+    "headed_api": headed_api,
     "window_api": window_api,
+    "headed_window_api": window_api,
     "session_api": session_api,
+    "headed_session_api": session_api,
     "versioned_api": versioned_api,
     "fail_on_boom": fail,
 }
@@ -227,12 +270,19 @@ def punctuation_type(step: Step) -> PunctuationType:
     return PunctuationType.STREAM_TIME if by_stream_time else PunctuationType.WALL_CLOCK_TIME
 
 
+def schedule(
+    context: ProcessorContext, step: Step, type: PunctuationType, callback: Callable[[int], None]
+) -> Cancellable:
+    """Has a callback called every "interval", from "start" on if there is one (KIP-1146)."""
+    return context.schedule(step["interval"], type, callback, step.get("start"))
+
+
 class Dumping(Keeping):
     """Keeps the last value per key and forwards all of them at every punctuation."""
 
     def init(self, context: ProcessorContext) -> None:
         super().init(context)
-        context.schedule(self.step["interval"], punctuation_type(self.step), self.dump)
+        schedule(context, self.step, punctuation_type(self.step), self.dump)
 
     def dump(self, timestamp: int) -> None:
         for key, value in store_of(self.context, self.step).all():
@@ -247,7 +297,7 @@ class Ticking(OracleProcessor):
 
     def init(self, context: ProcessorContext) -> None:
         super().init(context)
-        self.schedule = context.schedule(self.step["interval"], punctuation_type(self.step), self.tick)
+        self.schedule = schedule(context, self.step, punctuation_type(self.step), self.tick)
 
     def tick(self, timestamp: int) -> None:
         self.ticks += 1
@@ -269,7 +319,7 @@ class Scheduling(OracleProcessor):
 
     def init(self, context: ProcessorContext) -> None:
         super().init(context)
-        self.by_wall_clock = context.schedule(self.step["interval"], PunctuationType.WALL_CLOCK_TIME, self.began)
+        self.by_wall_clock = schedule(context, self.step, PunctuationType.WALL_CLOCK_TIME, self.began)
 
     def began(self, timestamp: int) -> None:
         self.by_wall_clock.cancel()
@@ -287,10 +337,10 @@ class Scheduling(OracleProcessor):
             nonlocal calls
             calls += 1
             if calls == 2:
-                schedule.cancel()
+                scheduled.cancel()
             self.context.forward(Record("tick", f"tick {calls} of {number}", timestamp))
 
-        schedule = self.context.schedule(self.step["interval"], PunctuationType.STREAM_TIME, tick)
+        scheduled = schedule(self.context, self.step, PunctuationType.STREAM_TIME, tick)
 
 
 _OTHERS: dict[str, Callable[[Step], Processor]] = {

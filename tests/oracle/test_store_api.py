@@ -15,6 +15,9 @@ _STORES: dict[str, dict[str, Any]] = {
     "window": {"kind": "window", "size": 10},
     "duplicates": {"kind": "window", "size": 10, "duplicates": True},
     "session": {"kind": "session"},
+    "headed": {"kind": "headed"},
+    "headed_window": {"kind": "headed_window", "size": 10},
+    "headed_session": {"kind": "headed_session"},
     "versioned": {"kind": "versioned"},
     "segments": {"kind": "versioned", "segment": 20},
 }
@@ -36,6 +39,8 @@ def _program(kind: str, seed: int, engine: str, retention: int, events: int = 30
         if kind == "duplicates" and (value is None or value % 5 == 0):
             value = 1  # a record that is not put: then Kafka Streams finds no earlier one (docs/departures.md)
         record = {"topic": "in", "key": key, "value": value, "ts": at}
+        if kind.startswith("headed"):
+            record["headers"] = random.choice([[], [["h", None]], [["h", "eA=="], ["h", ""]]])
         # A deletion at the very time of a version is a departure (docs/departures.md).
         if store["kind"] != "versioned" or all((each["key"], each["ts"]) != (key, at) for each in records):
             records.append(record)
@@ -71,6 +76,12 @@ def _without_changelog(oracle: Oracle, program: dict[str, Any]) -> str | None:
         ("versioned", "rocksdb"),
         ("duplicates", "rocksdb"),
         ("segments", "rocksdb"),
+        ("headed", "rocksdb"),
+        ("headed", "memory"),
+        ("headed_window", "rocksdb"),
+        ("headed_window", "memory"),
+        ("headed_session", "rocksdb"),
+        ("headed_session", "memory"),
     ],
 )
 def test_stores_are_read_as_in_kafka_streams(oracle: Oracle, kind: str, engine: str, retention: int, seed: int) -> None:
@@ -80,7 +91,17 @@ def test_stores_are_read_as_in_kafka_streams(oracle: Oracle, kind: str, engine: 
     assert difference is None, difference
 
 
-@pytest.mark.parametrize(("kind", "engine"), [("window", "rocksdb"), ("session", "memory"), ("versioned", "rocksdb")])
+@pytest.mark.parametrize(
+    ("kind", "engine"),
+    [
+        ("window", "rocksdb"),
+        ("session", "memory"),
+        ("versioned", "rocksdb"),
+        ("headed", "rocksdb"),
+        ("headed_window", "rocksdb"),
+        ("headed_session", "rocksdb"),
+    ],
+)
 def test_changelogs_are_those_of_kafka_streams(oracle: Oracle, kind: str, engine: str) -> None:
     difference = report(oracle, _program(kind, 3, engine, 10_000_000), outcome_difference)
     assert difference is None, difference
@@ -168,3 +189,16 @@ def test_a_deletion_at_the_time_of_the_latest_version_stays_later_than_what_is_o
     theirs, ours = (b64decode(side["outputs"]["out"][-1]["value"]).decode().split() for side in sides)
     assert theirs[:2] == ["p-1", "2@99"]
     assert ours[:2] == ["p100", "none"]
+
+
+def test_what_comes_too_late_for_a_store_is_in_the_changelog_of_kafka_streams_alone(oracle: Oracle) -> None:
+    """Where the segment of a window is over (docs/departures.md)."""
+    program = _program("window", 1, "rocksdb", 50)
+    hours = 3_600_000
+    puts = [("a", 9 * hours), ("late", hours), ("b", 9 * hours)]
+    program["events"] = [{"topic": "in", "key": key, "value": 1, "ts": at} for key, at in puts]
+    keys = [
+        [b64decode(record["key"])[:-12] for record in outcome["outputs"]["app-st-changelog"]]
+        for outcome in (run_here(program), oracle.ask(kind="run", **program))
+    ]
+    assert keys == [[b"a", b"b"], [b"a", b"late", b"b"]]

@@ -411,3 +411,17 @@ def test_random_joins_with_tables_are_those_of_kafka_streams(seed: int, oracle: 
     for difference in (description_difference, outcome_difference):
         found = report(oracle, program, difference)
         assert found is None, found
+
+
+def test_the_changelog_of_subscriptions_has_headers_in_kafka_streams_alone(oracle: Oracle) -> None:
+    """Those of the records that made them, which change no result (docs/departures.md)."""
+    join = {"op": "join", "id": "j", "of": "t", "with": "u", "extractor": "first_letter", "extractor_args": 2}
+    program = _tables({**join, "fn": "both", "materialized": {"name": "joined", **_TEXTS}})
+    for event in program["events"]:
+        event["headers"] = [["h", "eA=="]]
+    theirs, ours = oracle.ask(kind="run", **program)["outputs"], run_here(program)["outputs"]
+    (changelog,) = [topic for topic in ours if "SUBSCRIPTION-STATE-STORE" in topic]
+    assert {tuple(map(tuple, each["headers"])) for each in theirs[changelog]} == {(("h", "eA=="),)}
+    for record in theirs[changelog]:
+        record["headers"] = []
+    assert theirs == ours

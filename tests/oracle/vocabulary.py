@@ -65,6 +65,7 @@ VALUE_PROCESSORS: dict[str, tuple[str, tuple[str, str] | None]] = {
     "count": (LONG, ("kv", LONG)),
     "latest": (TEXT, ("timestamped", SAME)),
     "store_api": (TEXT, ("kv", SAME)),
+    "headed_api": (TEXT, ("headed", SAME)),
 }
 PROCESSORS: dict[str, tuple[str, tuple[str, str] | None]] = {
     **VALUE_PROCESSORS,
@@ -160,12 +161,19 @@ class Generator:
         step["processor"] = self.random.choice(sorted(table))
         result, needed = table[step["processor"]]
         if step["processor"].startswith("dump"):
-            step["interval"] = self.random.choice([5, 20, 50])
+            self.scheduled(step)
         store = None
         if needed is not None:
             store = self.store(key, resolve(needed[1], value), needed[0])
             step["stores"] = [store["name"]]
         return resolve(result, value), store
+
+    def scheduled(self, step: Step) -> Step:
+        """Says when a step's callbacks are due, now and then from a time of their own on."""
+        step["interval"] = self.random.choice([5, 20, 50])
+        if self.chance(0.4):
+            step["start"] = self.random.choice([0, 3, 40, 130, 1010])
+        return step
 
     def events(self, count: int) -> list[Step]:
         """Records with ties, late ones, null keys and values, headers; and wall-clock advances."""

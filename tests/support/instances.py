@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,8 @@ class Process:
             "client_id": config.client_id,
             "host_id": config.host_id,
             "kafka": dict(config.kafka),
+            "dsl_store_format": config.dsl_store_format,
+            "scheduling": [asdict(each) for each in config.scheduling],
         }
         if (remote := config.remote_state) is not None:
             settings["remote_state"] = {

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from deadly_steps import die_at
+from replayed_trips import per_line
 from slow_service import ask, connections
 from streamsapp import (
     Consumed,
@@ -19,16 +20,23 @@ from streamsapp import (
     Grouped,
     Joined,
     JoinWindows,
+    KeyValueStore,
     Late,
     Materialized,
+    Processor,
+    ProcessorContext,
     Produced,
+    Record,
+    Scheduling,
     Serdes,
+    Stores,
     StreamsBuilder,
     StreamsConfig,
     StreamsRuntime,
     Suppressed,
     TimeWindows,
     Topology,
+    ValueTimestampHeaders,
 )
 from streamsapp.cli.shutdown import closing_on_signals
 from streamsapp.config import RemoteStateConfig
@@ -151,13 +159,73 @@ def count_while_alive(source: str, sink: str, ttl: int, store: str = "rocksdb") 
     return builder.build()
 
 
-def ask_service(source: str, sink: str, port: int, order: str) -> Topology:
+class _Keep(Processor):
+    """As in ``Headed.java``."""
+
+    def init(self, context: ProcessorContext) -> None:
+        self._rows = context.get_state_store("rows", KeyValueStore[str, ValueTimestampHeaders])
+
+    def process(self, record: Record[str, str | None]) -> None:
+        row = None if record.value is None else ValueTimestampHeaders(record.value, record.timestamp, record.headers)
+        self._rows.put(record.key, row)
+
+
+class _Answer(Processor):
+    """As in ``Headed.java``."""
+
+    def init(self, context: ProcessorContext) -> None:
+        self._context = context
+        self._rows = context.get_state_store("rows", KeyValueStore[str, ValueTimestampHeaders])
+
+    def process(self, record: Record[str, str]) -> None:
+        row, text = self._rows.get(record.key), "none"
+        if row is not None:
+            named = [f"{name}={'null' if value is None else value.decode()}" for name, value in row.headers]
+            text = " ".join([f"{row.value}@{row.timestamp}", *named])
+        self._context.forward(record.with_value(f"{record.value}: {text}"))
+
+
+def headed_rows(rows: str, questions: str, answers: str) -> Topology:
+    """Keeps rows with the headers of their records, counts questions per hour, and answers each with its row."""
+    builder = StreamsBuilder()
+    supplier = Stores.persistent_timestamped_key_value_store_with_headers("rows")
+    builder.add_state_store(Stores.timestamped_key_value_store_with_headers_builder(supplier, _TEXT, _TEXT))
+    builder.stream(rows, Consumed(_TEXT, _TEXT)).process(_Keep, "rows", named="keep")
+    asked = builder.stream(questions, Consumed(_TEXT, _TEXT))
+    hours = asked.group_by_key(Grouped(_TEXT, _TEXT)).windowed_by(TimeWindows.of(3_600_000))
+    hours.count(Materialized("counts"))
+    asked.process(_Answer, "rows", named="answer").to(answers, Produced(_TEXT, _TEXT))
+    return builder.build()
+
+
+def ask_service(source: str, sink: str, port: int, order: str, timeout_ms: int = 30_000) -> Topology:
     """The answers of a slow service to each record."""
     builder = StreamsBuilder()
     asked = builder.stream(source, Consumed(_TEXT, _TEXT))
-    answers = asked.map_async(ask, 100, order, 30_000, 3, using=connections(port))  # type: ignore[arg-type]
+    answers = asked.map_async(ask, 100, order, timeout_ms, 3, using=connections(port))  # type: ignore[arg-type]
     answers.to(sink, Produced(_TEXT, _TEXT))
     return builder.build()
+
+
+def two_queries(fast: str, fast_out: str, bulk: str, bulk_out: str, value: Callable[[str], str]) -> Topology:
+    """Two queries of one application: texts in capitals, and what ``value`` makes of texts, counted per key."""
+    builder = StreamsBuilder()
+    builder.stream(fast, Consumed(_TEXT, _TEXT)).map_values(str.upper).to(fast_out, Produced(_TEXT, _TEXT))
+    values = builder.stream(bulk, Consumed(_TEXT, _TEXT)).map_values(value)
+    counts = values.group_by_key(Grouped(key_serde=_TEXT, value_serde=_TEXT)).count(Materialized("counts"))
+    counts.to_stream().to(bulk_out, Produced(_TEXT, Serdes.long()))
+    return builder.build()
+
+
+def two_queries_of_which_one_fails(fast: str, fast_out: str, bulk: str, bulk_out: str, broken: str) -> Topology:
+    """``two_queries``, the second one of which fails for the text ``bad`` while the file ``broken`` exists."""
+
+    def value(text: str) -> str:
+        if text == "bad" and Path(broken).exists():
+            raise ValueError("this record cannot be processed")
+        return text
+
+    return two_queries(fast, fast_out, bulk, bulk_out, value)
 
 
 #: Those of ``sift``: every pair of records of a key is sent, and the late ones of each ten seconds.
@@ -187,10 +255,13 @@ _PROGRAMS: dict[str, Callable[..., Topology]] = {
     "count_in_small_pieces": count_in_small_pieces,
     "count_until": count_until,
     "count_windows": count_windows,
+    "headed_rows": headed_rows,
     "idle_windows": idle_windows,
     "joins": joins,
     "outer_join": outer_join,
+    "per_line": per_line,
     "sift": sift,
+    "two_queries_of_which_one_fails": two_queries_of_which_one_fails,
     "window_finals": window_finals,
     "word_count": word_count,
 }
@@ -202,6 +273,7 @@ def main(program: str, settings: str, arguments: str) -> int:
     config = json.loads(settings)
     topology = _PROGRAMS[program](**json.loads(arguments))
     config["state_dir"] = Path(config["state_dir"])
+    config["scheduling"] = [Scheduling(**each) for each in config["scheduling"]]
     if (remote := config.get("remote_state")) is not None:
         credentials = remote["credentials_dir"]
         remote["credentials_dir"] = None if credentials is None else Path(credentials)

@@ -40,21 +40,24 @@ def events(count: int, begin: int, seed: int = 1, duration: int = DURATION) -> l
     return partitions
 
 
-def truth(partitions: list[list[Event]]) -> dict[tuple[str, int], int]:
+def truth(partitions: list[list[Event]], window: int = WINDOW) -> dict[tuple[str, int], int]:
     """How many events each line has in each window."""
-    return Counter((line, time - time % WINDOW) for each in partitions for _, line, time in each)
+    return Counter((line, time - time % window) for each in partitions for _, line, time in each)
 
 
-def per_line(source: str, updates: str, finals: str, grace: int = GRACE) -> Topology:
-    """Counts per line and window: all updates, and the final results."""
+def per_line(
+    source: str, updates: str, finals: str, grace: int = GRACE, window: int = WINDOW, idle_after: int | None = None
+) -> Topology:
+    """Counts per line and window: all updates, and the final results; with ``idle_after`` also where the source is
+    silent for so many milliseconds."""
     text, number = Serdes.string(), Serdes.long()
-    windowed = Serdes.time_windowed(text, WINDOW)
+    windowed = Serdes.time_windowed(text, window)
     builder = StreamsBuilder()
     counts = (
-        builder.stream(source, Consumed(text, text))
+        builder.stream(source, Consumed("trips", text, text, idle_after=idle_after))
         .map(lambda vehicle, line: (line, vehicle))
         .group_by_key(Grouped(text, text))
-        .windowed_by(TimeWindows.of(WINDOW, grace=grace))
+        .windowed_by(TimeWindows.of(window, grace=grace))
         .count()
     )
     counts.to_stream().to(updates, Produced(windowed, number))

@@ -1,4 +1,4 @@
-"""A slow HTTP service that counts its calls and refuses some, and a client of it for a coroutine function.
+"""A slow HTTP service that counts its calls and fails some, and a client of it for a coroutine function.
 
 The service runs on a thread of the test's process, the client in an instance.
 """
@@ -11,18 +11,24 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
+from typing import Literal
+
+#: It is answered with 503, or its connection is closed, or it has no answer.
+Failure = Literal["refuses", "closes", "hangs"]
+#: Seconds without an answer: more than any client waits for.
+_LONG = 600.0
 
 
 class SlowService:
     """Answers ``GET /text`` with the text in capitals, after a while. Use it as a context manager."""
 
-    def __init__(self, seconds: float, refuses: Callable[[str, int], bool] = lambda text, times: False) -> None:
-        """``refuses`` says whether a call for a text, made so many times by then, is answered with 503."""
+    def __init__(self, seconds: float, fails: Callable[[str, int], Failure | None] = lambda text, times: None) -> None:
+        """``fails`` says whether and how a call for a text fails, which was made so many times by then."""
         self._seconds = seconds
-        self._refuses = refuses
+        self._fails = fails
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        #: Calls by text, and how many are under way.
+        #: Calls by text, and how many are under way that are going to be answered.
         self.calls: Counter[str] = Counter()
         self.at_once = self.most_at_once = 0
         self.port = 0
@@ -56,17 +62,27 @@ class SlowService:
                 text = line.decode().split()[1].removeprefix("/")
                 while (await reader.readline()).strip():
                     pass
-                writer.write(await self._answer(text))
+                answer = await self._answer(text)
+                if answer is None:
+                    return
+                writer.write(answer)
         finally:
             writer.close()
 
-    async def _answer(self, text: str) -> bytes:
+    async def _answer(self, text: str) -> bytes | None:
+        """The answer; ``None`` for a connection that is closed instead."""
         self.calls[text] += 1
+        failure = self._fails(text, self.calls[text])
+        if failure == "hangs":
+            await asyncio.sleep(_LONG)
+            return None
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         await asyncio.sleep(self._seconds)
         self.at_once -= 1
-        status = "503 Busy" if self._refuses(text, self.calls[text]) else "200 OK"
+        if failure == "closes":
+            return None
+        status = "503 Busy" if failure == "refuses" else "200 OK"
         body = text.upper().encode()
         return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 

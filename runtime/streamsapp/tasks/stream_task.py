@@ -217,7 +217,7 @@ class StreamTask:
             self.time.add_input(queue)  # others are, once their positions are known
 
     def _new_group(self) -> PartitionGroup:
-        return PartitionGroup(self._config.max_task_idle_ms, self.context, self._punctuate_stream_time)
+        return PartitionGroup(self._config.max_task_idle_ms, self.context, self._fire_by_stream_time)
 
     # ---- input -------------------------------------------------------------------------------------------------
 
@@ -336,12 +336,16 @@ class StreamTask:
         """Fire the callbacks that wait for no record: by wall clock, and by a stream time that was reached before they
         were scheduled, in ``init`` or by the wall clock."""
         self.punctuate_wall_clock()
+        self.punctuate_stream_time()
+
+    def punctuate_stream_time(self) -> None:
+        """Fire the callbacks by a stream time that was reached before they were scheduled."""
         is_due = self.context.stream_time >= self.context.stream_time_punctuation.next_due
         # A record that has moved the time, and is put off, comes before its callbacks.
         if is_due and not self._group.is_put_off:
             self.touched = True
             self._go_through(self.probes.for_results())
-            self._punctuate_stream_time()
+            self._fire_by_stream_time()
 
     def punctuate_wall_clock(self) -> None:
         """Fire the wall-clock callbacks that are due."""
@@ -353,7 +357,7 @@ class StreamTask:
             self._go_through(self.probes.for_results())
             self.context.wall_clock_punctuation.fire_due(now, self._fire)
 
-    def _punctuate_stream_time(self) -> None:
+    def _fire_by_stream_time(self) -> None:
         self.context.stream_time_punctuation.fire_due(self.context.stream_time, self._fire)
 
     def _fire(self, callback: Callable[[int], None], node: str, timestamp: int) -> None:

@@ -327,7 +327,7 @@ class TopologyTestDriver(JavaNames):
             pass
         if task.is_expiring:  # a marker has moved time
             task.expire()
-        task.punctuate()  # also where the record was dropped: what the wall clock scheduled by stream time is due
+        task.punctuate_stream_time()  # what the wall clock scheduled is due, also where the record was dropped
         self._commit(task)
         return True
 

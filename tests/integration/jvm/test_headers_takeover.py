@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,65 +13,11 @@ from confluent_kafka import Producer
 from instances import Instances, eventually
 from jvm import Jvm
 from kafka_cluster import Kafka
-from streamsapp import (
-    Consumed,
-    Grouped,
-    KeyValueStore,
-    Materialized,
-    Processor,
-    ProcessorContext,
-    Produced,
-    Record,
-    Serdes,
-    Stores,
-    StreamsBuilder,
-    TimeWindows,
-    Topology,
-    ValueTimestampHeaders,
-)
+from killable import headed_rows
 from streamsapp.record import Headers
 
-TEXT = Serdes.string()
 #: The beginning of this hour, in milliseconds: brokers remove old records from the changelogs of windows.
 HOUR = int(time.time() // 3_600) * 3_600_000
-
-
-class Keep(Processor):
-    """As in ``Headed.java``."""
-
-    def init(self, context: ProcessorContext) -> None:
-        self._rows = context.get_state_store("rows", KeyValueStore[str, ValueTimestampHeaders])
-
-    def process(self, record: Record[str, str | None]) -> None:
-        row = None if record.value is None else ValueTimestampHeaders(record.value, record.timestamp, record.headers)
-        self._rows.put(record.key, row)
-
-
-class Answer(Processor):
-    """As ``Headed.java``."""
-
-    def init(self, context: ProcessorContext) -> None:
-        self._context = context
-        self._rows = context.get_state_store("rows", KeyValueStore[str, ValueTimestampHeaders])
-
-    def process(self, record: Record[str, str]) -> None:
-        row, text = self._rows.get(record.key), "none"
-        if row is not None:
-            named = [f"{name}={'null' if value is None else value.decode()}" for name, value in row.headers]
-            text = " ".join([f"{row.value}@{row.timestamp}", *named])
-        self._context.forward(record.with_value(f"{record.value}: {text}"))
-
-
-def _topology(rows: str, questions: str, answers: str) -> Topology:
-    builder = StreamsBuilder()
-    supplier = Stores.persistent_timestamped_key_value_store_with_headers("rows")
-    builder.add_state_store(Stores.timestamped_key_value_store_with_headers_builder(supplier, TEXT, TEXT))
-    builder.stream(rows, Consumed(TEXT, TEXT)).process(Keep, "rows", named="keep")
-    asked = builder.stream(questions, Consumed(TEXT, TEXT))
-    hours = asked.group_by_key(Grouped(TEXT, TEXT)).windowed_by(TimeWindows.of(timedelta(hours=1)))
-    hours.count(Materialized("counts"))
-    asked.process(Answer, "rows", named="answer").to(answers, Produced(TEXT, TEXT))
-    return builder.build()
 
 
 class _Story:
@@ -115,7 +60,7 @@ def test_no_header_in_a_store_is_lost_while_an_application_goes_to_the_jvm_and_c
     application = config.application_id
 
     theirs = start_jvm(topics, config, "Headed", {"dsl.store.format": "HEADERS"})
-    assert theirs.description == _topology(*topics).describe().to_text()
+    assert theirs.description == headed_rows(*topics).describe().to_text()
     story.write("a", "first", HOUR + 1_000, [("x", b"1"), ("x", None)])
     story.write("b", "second", HOUR + 2_000, [])
     story.write("c", "third", HOUR + 3_000, [("gone", b"1")])
@@ -123,7 +68,7 @@ def test_no_header_in_a_store_is_lost_while_an_application_goes_to_the_jvm_and_c
     story.ask("a", "q1", HOUR + 9_000, f"first@{HOUR + 1_000} x=1 x=null")
     theirs.close()
 
-    ours = instances.start(_topology(*topics), config)
+    ours = instances.start(headed_rows(*topics), config)
     story.ask("a", "q2", HOUR + 9_100, f"first@{HOUR + 1_000} x=1 x=null")
     story.ask("b", "q3", HOUR + 9_200, f"second@{HOUR + 2_000}")
     story.ask("c", "q4", HOUR + 9_300, "none")
@@ -140,7 +85,7 @@ def test_no_header_in_a_store_is_lost_while_an_application_goes_to_the_jvm_and_c
 
     if state == "wiped":
         shutil.rmtree(config.state_dir)
-    ours = instances.start(_topology(*topics), config)
+    ours = instances.start(headed_rows(*topics), config)
     story.ask("b", "q8", HOUR + 9_700, f"again@{HOUR + 4_000} y=2")
     assert ours.close()
 

@@ -12,22 +12,11 @@ import pytest
 
 from instances import Instances, end_offsets, eventually, last_counts, produce
 from kafka_cluster import Kafka
-from streamsapp import (
-    ClientState,
-    Consumed,
-    Grouped,
-    Materialized,
-    Produced,
-    Scheduling,
-    Serdes,
-    StreamsBuilder,
-    StreamsRuntime,
-    Topology,
-)
+from killable import two_queries
+from streamsapp import ClientState, Scheduling, StreamsRuntime, Topology
 from streamsapp.errors import UserInputError
 
 GUARANTEES = pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
-TEXT = Serdes.string()
 
 
 class Queries:
@@ -42,12 +31,7 @@ class Queries:
         self.sent = 0
 
     def topology(self) -> Topology:
-        builder = StreamsBuilder()
-        builder.stream(self.fast, Consumed(TEXT, TEXT)).map_values(str.upper).to(self.fast_out, Produced(TEXT, TEXT))
-        values = builder.stream(self.bulk, Consumed(TEXT, TEXT)).map_values(self.value)
-        counts = values.group_by_key(Grouped(key_serde=TEXT, value_serde=TEXT)).count(Materialized("counts"))
-        counts.to_stream().to(self.bulk_out, Produced(TEXT, Serdes.long()))
-        return builder.build()
+        return two_queries(self.fast, self.fast_out, self.bulk, self.bulk_out, self.value)
 
     def value(self, value: str) -> str:
         if value == "bad" and self.fails.is_set():

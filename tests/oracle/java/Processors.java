@@ -13,6 +13,7 @@ import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.kstream.internals.SessionWindow;
 import org.apache.kafka.streams.processor.Cancellable;
 import org.apache.kafka.streams.processor.PunctuationType;
+import org.apache.kafka.streams.processor.Punctuator;
 import org.apache.kafka.streams.processor.api.ContextualFixedKeyProcessor;
 import org.apache.kafka.streams.processor.api.ContextualProcessor;
 import org.apache.kafka.streams.processor.api.FixedKeyProcessor;
@@ -24,6 +25,7 @@ import org.apache.kafka.streams.processor.api.ProcessorContext;
 import org.apache.kafka.streams.processor.api.ProcessorSupplier;
 import org.apache.kafka.streams.processor.api.Record;
 import org.apache.kafka.streams.processor.api.RecordMetadata;
+import org.apache.kafka.streams.state.AggregationWithHeaders;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.SessionStore;
@@ -36,7 +38,8 @@ import org.apache.kafka.streams.state.VersionedRecord;
 import org.apache.kafka.streams.state.WindowStore;
 
 /**
- * The processors that programs name: {"processor": name, "stores": [...], "interval": ms, "children": [...]}.
+ * The processors that programs name: {"processor": name, "stores": [...], "interval": ms, "start": ms or none,
+ * "children": [...]}.
  * processors.py has the same table; the two must stay equal.
  *
  * Those whose key never changes (VALUE_STEPS) also serve process_values.
@@ -68,8 +71,9 @@ final class Processors {
             case "latest" -> Processors::latest;
             case "store_api" -> Processors::storeApi;
             case "read" -> Processors::read;
-            case "window_api" -> Processors::windowApi;
-            case "session_api" -> Processors::sessionApi;
+            case "headed_api" -> Processors::headedApi;
+            case "window_api", "headed_window_api" -> Processors::windowApi;
+            case "session_api", "headed_session_api" -> Processors::sessionApi;
             case "versioned_api" -> Processors::versionedApi;
             case "fail_on_boom" -> (context, step, key, value, timestamp, headers) -> {
                 Functions.predicate("fail_on_boom").test(key, value);
@@ -135,6 +139,47 @@ final class Processors {
         return new Stepped(Functions.clip(String.join(" ", seen)), timestamp, headers);
     }
 
+    /** Puts values with headers of their own, those of the record or none, and reads them (KIP-1271). */
+    private static Stepped headedApi(ProcessingContext context, JsonNode step, Object key, Object value, long timestamp,
+                                     Headers headers) {
+        if (key == null) {
+            return null;
+        }
+        KeyValueStore<Object, Object> store = context.getStateStore(step.get("stores").get(0).asText());
+        List<String> seen = new ArrayList<>();
+        seen.add(shown(store.get(key)));
+        Headers kept = Functions.num(value) % 3 == 0 ? new RecordHeaders() : headers;
+        seen.add(shown(store.putIfAbsent(key, ValueTimestampHeaders.make(value, timestamp, kept))));
+        store.put(key, ValueTimestampHeaders.make(value, timestamp, kept));
+        if (Functions.num(value) % 5 == 0) {
+            seen.add("d" + shown(store.delete(key)));
+        }
+        windowed(store.range(null, key), seen, "<");
+        windowed(store.reverseRange(key, null), seen, "q");
+        windowed(store.all(), seen, "a");
+        return new Stepped(String.join(" ", seen), timestamp, headers);
+    }
+
+    /** A value, with its time and its headers if its store keeps them. */
+    private static String shown(Object found) {
+        if (found instanceof ValueTimestampHeaders<?> headed) {
+            return Functions.text(headed.value()) + "@" + headed.timestamp() + named(headed.headers());
+        }
+        return found instanceof AggregationWithHeaders<?> headed
+            ? Functions.text(headed.aggregation()) + named(headed.headers()) : Functions.text(found);
+    }
+
+    private static String named(Headers headers) {
+        List<String> names = new ArrayList<>();
+        headers.forEach(header -> names.add(header.key()
+            + (header.value() == null ? "" : "=" + new String(header.value(), StandardCharsets.UTF_8))));
+        return names.toString();
+    }
+
+    private static boolean isHeaded(JsonNode step) {
+        return step.get("processor").asText().startsWith("headed");
+    }
+
     private static void keys(KeyValueIterator<Object, Object> entries, List<String> into, String mark) {
         try (entries) {
             while (entries.hasNext()) {
@@ -150,10 +195,11 @@ final class Processors {
         }
         WindowStore<Object, Object> store = context.getStateStore(step.get("stores").get(0).asText());
         List<String> seen = new ArrayList<>();
-        store.put(key, Functions.num(value) % 5 == 0 ? null : value, timestamp);
+        Object kept = Functions.num(value) % 5 == 0 ? null : value;
+        store.put(key, isHeaded(step) ? ValueTimestampHeaders.make(kept, timestamp, headers) : kept, timestamp);
         Instant from = Instant.ofEpochMilli(Math.max(0, timestamp - 20));
         Instant to = Instant.ofEpochMilli(timestamp + 20);
-        seen.add(Functions.text(store.fetch(key, timestamp)));
+        seen.add(shown(store.fetch(key, timestamp)));
         windowed(store.fetch(key, from, to), seen, "f");
         windowed(store.backwardFetch(key, from, to), seen, "b");
         windowed(store.fetch(null, key, from, to), seen, "<");
@@ -178,10 +224,10 @@ final class Processors {
         if (Functions.num(value) % 5 == 0) {
             store.remove(session);
         } else {
-            store.put(session, value);
+            store.put(session, isHeaded(step) ? AggregationWithHeaders.make(value, headers) : value);
         }
         long from = Math.max(0, timestamp - 10);
-        seen.add(Functions.text(store.fetchSession(key, start, timestamp)));
+        seen.add(shown(store.fetchSession(key, start, timestamp)));
         windowed(store.fetch(key), seen, "f");
         windowed(store.backwardFetch(key), seen, "b");
         windowed(store.findSessions(key, from, timestamp), seen, "s");
@@ -201,7 +247,7 @@ final class Processors {
                 String key = next.key instanceof Windowed<?> window
                     ? Functions.text(window.key()) + "@" + window.window().start() + "-" + window.window().end()
                     : next.key.toString();
-                into.add(mark + key + "=" + Functions.text(next.value));
+                into.add(mark + key + "=" + shown(next.value));
             }
         }
     }
@@ -361,6 +407,14 @@ final class Processors {
         }
     }
 
+    /** Has a callback called every "interval", from "start" on if there is one (KIP-1146). */
+    private static Cancellable schedule(ProcessingContext context, JsonNode step, PunctuationType type, Punctuator callback) {
+        Duration interval = Duration.ofMillis(step.get("interval").asLong());
+        return step.hasNonNull("start")
+            ? context.schedule(Instant.ofEpochMilli(step.get("start").asLong()), interval, type, callback)
+            : context.schedule(interval, type, callback);
+    }
+
     /** Keeps the last value per key and forwards all of them at every punctuation. */
     private static final class Dumping extends ContextualProcessor<Object, Object, Object, Object> {
         private final JsonNode json;
@@ -376,7 +430,7 @@ final class Processors {
         public void init(ProcessorContext<Object, Object> context) {
             super.init(context);
             store = context.getStateStore(json.get("stores").get(0).asText());
-            context.schedule(Duration.ofMillis(json.get("interval").asLong()), type, this::dump);
+            schedule(context, json, type, this::dump);
         }
 
         private void dump(long timestamp) {
@@ -400,7 +454,7 @@ final class Processors {
     private static final class Ticking extends ContextualProcessor<Object, Object, Object, Object> {
         private final JsonNode json;
         private final PunctuationType type;
-        private Cancellable schedule;
+        private Cancellable scheduled;
         private int ticks;
 
         Ticking(JsonNode json, PunctuationType type) {
@@ -411,13 +465,13 @@ final class Processors {
         @Override
         public void init(ProcessorContext<Object, Object> context) {
             super.init(context);
-            schedule = context.schedule(Duration.ofMillis(json.get("interval").asLong()), type, this::tick);
+            scheduled = schedule(context, json, type, this::tick);
         }
 
         private void tick(long timestamp) {
             ticks++;
             if (ticks == 3) {
-                schedule.cancel();
+                scheduled.cancel();
             }
             String where = context().recordMetadata().map(RecordMetadata::topic).isPresent() ? "somewhere" : "nowhere";
             context().forward(new Record<>("tick", "tick " + ticks + " " + where + " stream "
@@ -432,18 +486,18 @@ final class Processors {
 
     /** Every record, and the first call by wall clock, schedules two calls by stream time. */
     private static final class Scheduling extends ContextualProcessor<Object, Object, Object, Object> {
-        private final Duration interval;
+        private final JsonNode json;
         private Cancellable byWallClock;
         private int made;
 
         Scheduling(JsonNode json) {
-            interval = Duration.ofMillis(json.get("interval").asLong());
+            this.json = json;
         }
 
         @Override
         public void init(ProcessorContext<Object, Object> context) {
             super.init(context);
-            byWallClock = context.schedule(interval, PunctuationType.WALL_CLOCK_TIME, timestamp -> {
+            byWallClock = schedule(context, json, PunctuationType.WALL_CLOCK_TIME, timestamp -> {
                 byWallClock.cancel();
                 scheduleTwo();
             });
@@ -458,10 +512,10 @@ final class Processors {
         private void scheduleTwo() {
             int number = ++made;
             int[] calls = {0};
-            Cancellable[] schedule = {null};
-            schedule[0] = context().schedule(interval, PunctuationType.STREAM_TIME, timestamp -> {
+            Cancellable[] scheduled = {null};
+            scheduled[0] = schedule(context(), json, PunctuationType.STREAM_TIME, timestamp -> {
                 if (++calls[0] == 2) {
-                    schedule[0].cancel();
+                    scheduled[0].cancel();
                 }
                 context().forward(new Record<>("tick", "tick " + calls[0] + " of " + number, timestamp));
             });

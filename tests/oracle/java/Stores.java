@@ -11,7 +11,8 @@ import org.apache.kafka.streams.state.WindowBytesStoreSupplier;
  * Store builders from {"name", "kind", "engine": "rocksdb"|"memory", "key", "value", "logging", "caching"}.
  *
  * Kinds: kv, timestamped; window, timestamped_window with "retention", "size" (of a window) and "duplicates"; session with
- * "retention"; versioned with "retention" and perhaps "segment". Numbers are milliseconds.
+ * "retention"; versioned with "retention" and perhaps "segment"; and with headers (KIP-1271) headed, headed_window and
+ * headed_session. Numbers are milliseconds.
  */
 final class Stores {
     private Stores() { }
@@ -30,6 +31,12 @@ final class Stores {
         return switch (step.path("kind").asText("kv")) {
             case "timestamped" -> org.apache.kafka.streams.state.Stores
                 .timestampedKeyValueStoreBuilder(supplier(step, name), key, value);
+            case "headed" -> org.apache.kafka.streams.state.Stores
+                .timestampedKeyValueStoreWithHeadersBuilder(supplier(step, name), key, value);
+            case "headed_window" -> org.apache.kafka.streams.state.Stores
+                .timestampedWindowStoreWithHeadersBuilder(windows(step, name), key, value);
+            case "headed_session" -> org.apache.kafka.streams.state.Stores
+                .sessionStoreWithHeadersBuilder(sessions(step, name), key, value);
             case "window" -> org.apache.kafka.streams.state.Stores.windowStoreBuilder(windows(step, name), key, value);
             case "timestamped_window" -> org.apache.kafka.streams.state.Stores
                 .timestampedWindowStoreBuilder(windows(step, name), key, value);
@@ -51,14 +58,22 @@ final class Stores {
         if (inMemory(step)) {
             return org.apache.kafka.streams.state.Stores.inMemoryWindowStore(name, retention, size, duplicates);
         }
-        return step.path("kind").asText().equals("timestamped_window")
-            ? org.apache.kafka.streams.state.Stores.persistentTimestampedWindowStore(name, retention, size, duplicates)
-            : org.apache.kafka.streams.state.Stores.persistentWindowStore(name, retention, size, duplicates);
+        return switch (step.path("kind").asText()) {
+            case "headed_window" -> org.apache.kafka.streams.state.Stores
+                .persistentTimestampedWindowStoreWithHeaders(name, retention, size, duplicates);
+            case "timestamped_window" -> org.apache.kafka.streams.state.Stores
+                .persistentTimestampedWindowStore(name, retention, size, duplicates);
+            default -> org.apache.kafka.streams.state.Stores.persistentWindowStore(name, retention, size, duplicates);
+        };
     }
 
     static SessionBytesStoreSupplier sessions(JsonNode step, String name) {
         Duration retention = WindowSteps.ms(step, "retention");
-        return inMemory(step) ? org.apache.kafka.streams.state.Stores.inMemorySessionStore(name, retention)
+        if (inMemory(step)) {
+            return org.apache.kafka.streams.state.Stores.inMemorySessionStore(name, retention);
+        }
+        return step.path("kind").asText().equals("headed_session")
+            ? org.apache.kafka.streams.state.Stores.persistentSessionStoreWithHeaders(name, retention)
             : org.apache.kafka.streams.state.Stores.persistentSessionStore(name, retention);
     }
 
@@ -74,8 +89,10 @@ final class Stores {
         if (inMemory(step)) {
             return org.apache.kafka.streams.state.Stores.inMemoryKeyValueStore(name);
         }
-        return step.path("kind").asText("kv").equals("timestamped")
-            ? org.apache.kafka.streams.state.Stores.persistentTimestampedKeyValueStore(name)
-            : org.apache.kafka.streams.state.Stores.persistentKeyValueStore(name);
+        return switch (step.path("kind").asText("kv")) {
+            case "headed" -> org.apache.kafka.streams.state.Stores.persistentTimestampedKeyValueStoreWithHeaders(name);
+            case "timestamped" -> org.apache.kafka.streams.state.Stores.persistentTimestampedKeyValueStore(name);
+            default -> org.apache.kafka.streams.state.Stores.persistentKeyValueStore(name);
+        };
     }
 }

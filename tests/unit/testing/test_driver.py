@@ -118,18 +118,18 @@ def test_records_without_a_time_get_the_topics_own_which_advances(drive: Drive) 
 
 
 class Ticks(Processor):
-    def __init__(self, kind: PunctuationType) -> None:
-        self._kind = kind
+    def __init__(self, kind: PunctuationType, start: int | None = None) -> None:
+        self._kind, self._start = kind, start
 
     def init(self, context: ProcessorContext) -> None:
-        context.schedule(10, self._kind, lambda now: context.forward(Record("tick", str(now), now)))
+        context.schedule(10, self._kind, lambda now: context.forward(Record("tick", str(now), now)), self._start)
 
     def process(self, record: Record) -> None:
         """Only ticks come out."""
 
 
-def ticking(kind: PunctuationType) -> Topology:
-    topology = Topology().add_source("source", "in").add_processor("node", lambda: Ticks(kind), "source")
+def ticking(kind: PunctuationType, start: int | None = None) -> Topology:
+    topology = Topology().add_source("source", "in").add_processor("node", lambda: Ticks(kind, start), "source")
     return topology.add_sink("sink", "out", "node")
 
 
@@ -152,6 +152,18 @@ def test_wall_clock_callbacks_fire_when_the_clock_is_moved(drive: Drive) -> None
         it.driver.advance_wall_clock_time(step)
 
     assert [record.timestamp for record in it.output().read_records()] == [510, 545]
+
+
+def test_a_wall_clock_callback_that_starts_now_fires_when_the_clock_is_moved_and_not_with_a_record(
+    drive: Drive,
+) -> None:
+    it = drive(ticking(PunctuationType.WALL_CLOCK_TIME, start=500), wall_clock_ms=500)
+    it.input().pipe_input("k", "v", 10_000)
+    assert it.output().is_empty()
+
+    it.driver.advance_wall_clock_time(3)
+
+    assert [record.timestamp for record in it.output().read_records()] == [503]
 
 
 def test_a_clock_cannot_go_back() -> None:

@@ -1,5 +1,6 @@
 import java.time.Duration;
 import java.util.Arrays;
+import java.util.List;
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.StreamsBuilder;
@@ -20,7 +21,8 @@ public final class Finals {
     private Finals() { }
 
     public static void main(String[] args) throws Exception {
-        StreamsBuilder builder = new StreamsBuilder();
+        List<String> settings = Arrays.asList(args).subList(2, args.length);
+        StreamsBuilder builder = Lines.builder(settings);
         builder.stream(args[0], Consumed.with(TEXT, TEXT))
             .groupByKey()
             .windowedBy(TimeWindows.ofSizeWithNoGrace(Duration.ofSeconds(1)))
@@ -28,6 +30,6 @@ public final class Finals {
             .suppress(Suppressed.untilWindowCloses(BufferConfig.unbounded()).withName("finals"))
             .toStream((windowed, count) -> windowed.key() + "@" + windowed.window().start())
             .to(args[1], Produced.with(TEXT, Serdes.Long()));
-        Lines.run(builder, Arrays.asList(args).subList(2, args.length));
+        Lines.run(builder, settings);
     }
 }

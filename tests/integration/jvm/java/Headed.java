@@ -2,13 +2,10 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
-import java.util.Properties;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.StreamsBuilder;
-import org.apache.kafka.streams.StreamsConfig;
-import org.apache.kafka.streams.TopologyConfig;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.Materialized;
@@ -34,11 +31,7 @@ public final class Headed {
 
     public static void main(String[] args) throws Exception {
         List<String> settings = Arrays.asList(args).subList(3, args.length);
-        Properties properties = new Properties();
-        for (String setting : settings) {
-            properties.put(setting.split("=", 2)[0], setting.split("=", 2)[1]);
-        }
-        StreamsBuilder builder = new StreamsBuilder(new TopologyConfig(new StreamsConfig(properties)));
+        StreamsBuilder builder = Lines.builder(settings);
         builder.addStateStore(Stores.timestampedKeyValueStoreWithHeadersBuilder(
             Stores.persistentTimestampedKeyValueStoreWithHeaders("rows"), TEXT, TEXT));
         builder.stream(args[0], Consumed.with(TEXT, TEXT)).process(Keep::new, Named.as("keep"), "rows");

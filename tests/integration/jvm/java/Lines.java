@@ -10,6 +10,8 @@ import org.apache.kafka.streams.CloseOptions.GroupMembershipOperation;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.StreamsConfig;
+import org.apache.kafka.streams.TopologyConfig;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.KStream;
@@ -36,13 +38,24 @@ public final class Lines {
         run(builder, Arrays.asList(args).subList(4, args.length));
     }
 
-    /** Runs a program with the configuration given as key=value. */
-    static void run(StreamsBuilder builder, List<String> settings) throws Exception {
+    /** The configuration given as key=value. */
+    static Properties properties(List<String> settings) {
         Properties properties = new Properties();
         for (String setting : settings) {
             String[] parts = setting.split("=", 2);
             properties.put(parts[0], parts[1]);
         }
+        return properties;
+    }
+
+    /** A builder of the DSL for a configuration given as key=value: stores are made in the format that it says. */
+    static StreamsBuilder builder(List<String> settings) {
+        return new StreamsBuilder(new TopologyConfig(new StreamsConfig(properties(settings))));
+    }
+
+    /** Runs a program with the configuration given as key=value. */
+    static void run(StreamsBuilder builder, List<String> settings) throws Exception {
+        Properties properties = properties(settings);
         KafkaStreams streams = new KafkaStreams(builder.build(), properties);
         streams.setUncaughtExceptionHandler(failure -> {
             failure.printStackTrace();
