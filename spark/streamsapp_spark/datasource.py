@@ -32,7 +32,7 @@ from pathlib import Path
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, DataSourceWriter
 from pyspark.sql.types import StructType
 
-from streamsapp.errors import ConfigError
+from streamsapp.errors import ConfigError, ManifestError
 from streamsapp.manifest import load
 from streamsapp.state.kinds.versioned import VersionedType
 from streamsapp_spark.snapshots.choice import AsOf
@@ -42,7 +42,7 @@ from streamsapp_spark.tables.columns import StoreColumns
 from streamsapp_spark.tables.feed import Feed, FeedReader, starting_offsets
 from streamsapp_spark.tables.feed_rows import refuse_without_feed
 from streamsapp_spark.tables.freshness import checked
-from streamsapp_spark.tables.options import comment, given, required
+from streamsapp_spark.tables.options import comment, given, of_stream, of_table, required
 from streamsapp_spark.tables.snapshot_reader import SnapshotReader, Table, wanted_keys
 from streamsapp_spark.tables.types.column import Column
 
@@ -63,7 +63,7 @@ class StreamsAppDataSource(DataSource):
         return columns.ddl(comment(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        options = given(self.options, schema)
+        options = of_table(self.options, schema)
         if names.STARTING in options:
             raise ConfigError(f"option {names.STARTING!r}: is one of spark.readStream; a table has 'asOf'")
         place = _place(options)
@@ -83,7 +83,7 @@ class StreamsAppDataSource(DataSource):
         return SnapshotReader(table, columns.arrow(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        options = given(self.options, schema)
+        options = of_stream(self.options, schema)
         for name in _OF_SNAPSHOTS:
             if name in options:
                 raise ConfigError(f"option {name!r}: chooses snapshots, and a stream reads the changelog; leave it out")
@@ -101,7 +101,10 @@ class StreamsAppDataSource(DataSource):
 
 def _place(options: dict[str, str]) -> ManifestPlace:
     path = Path(required(options, names.MANIFEST))
-    return ManifestPlace.of(load(path), path.parent)
+    try:
+        return ManifestPlace.of(load(path), path.parent)
+    except ManifestError as error:
+        raise ConfigError(f"option {names.MANIFEST!r}: {path.resolve()}: {error}") from error
 
 
 def _columns(app: StoredApplication, options: dict[str, str]) -> StoreColumns:

@@ -22,6 +22,7 @@ _BATCH = 10_000
 #: Raised for a value that is not of a column's type.
 _UNFIT = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
+
 @dataclass(frozen=True)
 class StoreColumns:
     """The columns of one store."""
@@ -85,7 +86,9 @@ class StoreColumns:
         for place in self.given if found.names == self.names else ():
             refuse_types(found.field(place).type, found.names[place])
         ours = self._types | {self.names[place]: found.field(place).type for place in self.given if place < len(found)}
-        if [(each.name, sql_type(each.type)) for each in found] != [(name, sql_type(ours[name])) for name in self.names]:
+        if [(each.name, sql_type(each.type)) for each in found] != [
+            (name, sql_type(ours[name])) for name in self.names
+        ]:
             raise ConfigError(
                 f"the columns of store {self.store} are {self.ddl()}, and these are {schema.simpleString()}: leave the "
                 "schema to the source, give the types of JSON values with option 'schema', and make a table of a "

@@ -161,8 +161,8 @@ def refuse_late(partition: TopicPartition, before: int | None) -> None:
     """Raises ``StreamsError`` if deletions may have been removed before they were read."""
     if before is not None and SystemClock().now_ms() > before:
         raise StreamsError(
-            f"deletions of {partition} may be gone: Kafka keeps them for delete.retention.ms, and the query was away, or "
-            f"its batch took, for longer; {_ANEW}, or have the topic keep them for longer"
+            f"deletions of {partition} may be gone: Kafka keeps them for delete.retention.ms, and the query was away, "
+            f"or its batch took, for longer; {_ANEW}, or have the topic keep them for longer"
         )
 
 
@@ -218,7 +218,9 @@ class Changelog:
 
     def _check(self, of: TopicPartition, begin: int, until: int, first: int) -> None:
         if begin < first:
-            raise StreamsError(f"{of} begins with offset {first}, and the feed is at {begin}: Kafka deleted records; {_ANEW}")
+            raise StreamsError(
+                f"{of} begins with offset {first}, and the feed is at {begin}: Kafka deleted records; {_ANEW}"
+            )
         if begin > until:
             raise StreamsError(f"{of} ends at offset {until}, and the feed is at {begin}: records are lost; {_ANEW}")
 

@@ -17,7 +17,7 @@ from streamsapp.state.kinds.expiry import ENTRY
 from streamsapp.state.kinds.key_value import KeyValueType
 from streamsapp.state.kinds.session import SessionType
 from streamsapp.state.kinds.versioned import VersionedType
-from streamsapp.state.kinds.versions import LATEST, Version
+from streamsapp.state.kinds.versions import LATEST
 from streamsapp.state.kinds.window import WindowType
 from streamsapp_spark.snapshots.database_comparison import EntryReader
 from streamsapp_spark.tables.columns import StoreColumns
@@ -36,7 +36,9 @@ def refuse_without_feed(store: StoreBuilder) -> None:
 class ChangelogRows:
     """Reads the records of one task's changelog as its owner restores them."""
 
-    def __init__(self, store: StoreBuilder, topic: str, config: StreamsConfig, columns: StoreColumns, task: str) -> None:
+    def __init__(
+        self, store: StoreBuilder, topic: str, config: StreamsConfig, columns: StoreColumns, task: str
+    ) -> None:
         self._read = EntryReader(store, topic, config)
         self._columns, self._task = columns, task
         self._timed = store.type.keeps_timestamps or columns.versioned
@@ -74,8 +76,8 @@ class ChangelogRows:
         if record.value() is None:
             return None, at
         if self._versioned:
-            format: Any = self._read.format
-            return format.from_stored(format.logged(record.value())), at
+            versions: Any = self._read.format
+            return versions.from_stored(versions.logged(record.value())), at
         physical = self._read.format.restored(record)
         return (None, at) if physical is None else self._read.value(physical)
 

@@ -12,7 +12,17 @@ import msgspec
 import pyarrow as pa
 
 from streamsapp.errors import ConfigError
-from streamsapp_spark.tables.types.parts import INSTANT, LOCAL_TIME, Entries, Items, JsonText, Part, Record, Scalar, Text
+from streamsapp_spark.tables.types.parts import (
+    INSTANT,
+    LOCAL_TIME,
+    Entries,
+    Items,
+    JsonText,
+    Part,
+    Record,
+    Scalar,
+    Text,
+)
 
 _SCALARS: dict[str, Part] = {
     "boolean": Scalar(pa.bool_()),
@@ -44,7 +54,9 @@ def part_of_schema(text: str) -> Part:
     try:
         return _Schema().part(msgspec.json.decode(text), "", ())
     except (msgspec.DecodeError, KeyError, TypeError, AttributeError) as error:
-        raise ConfigError(f"an Avro schema cannot be read: {type(error).__name__}: {error}; it is {text:.200}") from error
+        raise ConfigError(
+            f"an Avro schema cannot be read: {type(error).__name__}: {error}; it is {text:.200}"
+        ) from error
 
 
 class _Schema:

@@ -15,7 +15,17 @@ import pyarrow as pa
 from msgspec import inspect
 
 from streamsapp.structs import described
-from streamsapp_spark.tables.types.parts import INSTANT, LOCAL_TIME, Entries, Items, JsonText, Part, Record, Scalar, Text
+from streamsapp_spark.tables.types.parts import (
+    INSTANT,
+    LOCAL_TIME,
+    Entries,
+    Items,
+    JsonText,
+    Part,
+    Record,
+    Scalar,
+    Text,
+)
 
 #: Left as Python has them, since Arrow takes them; all else becomes what JSON can say.
 _KEPT = (bytes, bytearray, date, datetime)

@@ -77,10 +77,10 @@ class Record:
 
     def converted(self, value: Any) -> dict[str, Any]:
         if not isinstance(value, Mapping):
-            raise ValueError(f"{value!r:.60} has no fields, and the type has {', '.join(name for name, _ in self.fields)}")
-        return {
-            name: None if (of := value.get(name)) is None else part.converted(of) for name, part in self.fields
-        }
+            raise ValueError(
+                f"{value!r:.60} has no fields, and the type has {', '.join(name for name, _ in self.fields)}"
+            )
+        return {name: None if (of := value.get(name)) is None else part.converted(of) for name, part in self.fields}
 
 
 @dataclass(frozen=True)

@@ -67,8 +67,9 @@ class Order:
 def test_a_dataclass_is_a_struct_of_its_fields() -> None:
     column = Column.of(Serdes.json(Order))
     assert sql_type(column.arrow) == (
-        "struct<`id`: bigint, `colour`: string, `size`: bigint, `items`: array<struct<`name`: string, `price`: double>>, "
-        "`tags`: map<string, bigint>, `day`: date, `at`: timestamp_ltz, `amount`: string, `of`: string, `note`: string, "
+        "struct<`id`: bigint, `colour`: string, `size`: bigint, "
+        "`items`: array<struct<`name`: string, `price`: double>>, `tags`: map<string, bigint>, "
+        "`day`: date, `at`: timestamp_ltz, `amount`: string, `of`: string, `note`: string, "
         "`either`: string, `data`: binary, `parent`: string, `any`: string, `labels`: array<string>>"
     )
     of = UUID(int=1)
@@ -103,7 +104,8 @@ def test_structs_models_and_generic_types_have_the_names_of_their_json() -> None
     assert stored(column, Renamed("x")) == [{"firstName": "x", "lastSeen": None}]
     model = Column.of(Serdes.json(Person))
     assert sql_type(model.arrow) == (
-        "struct<`fullName`: string, `born`: date, `items`: array<struct<`name`: string, `price`: double>>, `friend`: string>"
+        "struct<`fullName`: string, `born`: date, `items`: array<struct<`name`: string, `price`: double>>, "
+        "`friend`: string>"
     )
     friend = Person(fullName="f", born=NOON.date(), items=[])
     (found,) = stored(model, Person(fullName="p", born=NOON.date(), items=[Item("o", 3)], friend=friend))
@@ -148,7 +150,8 @@ def test_an_avro_schema_gives_the_columns() -> None:
     assert (found["price"], found["at"], found["local"]) == (Decimal("1.25"), NOON, NOON.replace(tzinfo=None))
     assert (found["side"], found["sizes"], found["either"]) == ("BUY", [1, 2], "7")
     legs = dict(found["legs"])
-    assert legs["b"] is None and json.loads(legs["a"])["id"] == 1
+    assert legs["b"] is None
+    assert json.loads(legs["a"])["id"] == 1
 
 
 @pytest.mark.parametrize("text", ["{", '{"type": "record"}', '"nothing"', "7", '{"type": 7}'])
@@ -177,9 +180,7 @@ def message_class() -> Any:
     message.field.add(name="sizes", number=4, type=kinds.TYPE_FLOAT, label=3)
     message.field.add(name="counts", number=5, type=kinds.TYPE_MESSAGE, type_name=".t.Order.CountsEntry", label=3)
     message.field.add(name="parent", number=6, type=kinds.TYPE_MESSAGE, type_name=".t.Order", label=1)
-    message.field.add(
-        name="at", number=7, type=kinds.TYPE_MESSAGE, type_name=".google.protobuf.Timestamp", label=1
-    )
+    message.field.add(name="at", number=7, type=kinds.TYPE_MESSAGE, type_name=".google.protobuf.Timestamp", label=1)
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(time.serialized_pb)
     pool.Add(file)
@@ -191,8 +192,8 @@ def test_a_protobuf_message_is_a_struct_of_its_fields() -> None:
     serde = Serdes.protobuf(kind)
     column = Column.of(serde)
     assert sql_type(column.arrow) == (
-        "struct<`id`: decimal(20,0), `note`: string, `colour`: string, `sizes`: array<float>, `counts`: map<string, int>, "
-        "`parent`: string, `at`: timestamp_ltz>"
+        "struct<`id`: decimal(20,0), `note`: string, `colour`: string, `sizes`: array<float>, "
+        "`counts`: map<string, int>, `parent`: string, `at`: timestamp_ltz>"
     )
     message = kind(id=1 << 63, colour=1, sizes=[1.5], counts={"a": 2}, parent=kind(id=3))
     message.at.FromDatetime(NOON)
@@ -214,5 +215,7 @@ def test_a_value_that_its_column_cannot_have_is_named() -> None:
     columns = StoreColumns("orders", Column.of(Serdes.string()), Column.of(Serdes.json(dict[str, int])), False, False)
     schema = pa.schema([(name, kind) for name, kind in columns._types.items()])
     rows = [("good", [("a", 1)], 1, "0_0", 5), ("odd", [("a", 1 << 63)], 1, "0_0", 6)]
-    with pytest.raises(StreamsError, match=r"task 0_0, key 'odd': value is \[\('a', 9223372036854775808\)\], and its col"):
+    with pytest.raises(
+        StreamsError, match=r"task 0_0, key 'odd': value is \[\('a', 9223372036854775808\)\], and its col"
+    ):
         list(arrow_batches(rows, schema, "0_0", columns))
