@@ -116,7 +116,13 @@ def _closed_when(stop: threading.Event, engine: SparkEngine) -> None:
 @contextmanager
 def _session(spark: SparkSession | None, program: ShippedProgram) -> Iterator[SparkSession]:
     """A session beside the user's, on the same cluster, with settings of its own."""
-    own = (spark or SparkSession.builder.getOrCreate()).newSession()
+    given = spark or SparkSession.builder.getOrCreate()
+    if not isinstance(given, SparkSession):  # that of Spark Connect is another class
+        raise ConfigError(
+            "spark: is a session of Spark Connect, and bootstrap and run need Spark's context, which it does not have; "
+            "run the program where the driver runs, with SparkSession.builder.master(...)"
+        )
+    own = given.newSession()
     for key, value in SQL_SETTINGS.items():
         own.conf.set(key, value)
     try:

@@ -36,8 +36,9 @@ def of_table(options: Mapping[str, str], schema: StructType) -> dict[str, str]:
     if stored and found:
         raise ConfigError(
             f"option {next(iter(found))!r}: a table of a catalog is read with the options that it was made with, as "
-            "Spark may give those of one mention of a table to all others in the same statement. Give this reading a name of "
-            "its own: CREATE TEMPORARY VIEW ... USING streamsapp OPTIONS (manifest '...', store '...', asOf '...')"
+            "Spark may give those of one mention of a table to all others in the same statement. Give this reading "
+            "a name of its own: CREATE TEMPORARY VIEW ... USING streamsapp OPTIONS (manifest '...', store '...', "
+            "asOf '...')"
         )
     return found or stored
 
