@@ -321,7 +321,7 @@ def running(broker: EmbeddedBroker, tmp_path: Path) -> Iterator[tuple[App, str]]
 
 
 @pytest.mark.long
-def test_a_query_that_is_killed_twice_reads_each_change_once(running: tuple[App, str], tmp_path: Path) -> None:
+def test_a_query_that_was_killed_reads_each_change_once(running: tuple[App, str], tmp_path: Path) -> None:
     app, words = running
     kafka, topic = app.instances.kafka, f"{app.name}-seen-changelog"
     folder, sent = tmp_path / "query", 0
@@ -336,30 +336,24 @@ def test_a_query_that_is_killed_twice_reads_each_change_once(running: tuple[App,
         )
         sent += count
 
-    def killed_after_batches(before: int) -> None:
-        process = query(app, folder, "100 milliseconds")
-
-        def has_committed() -> bool:
-            assert process.poll() is None, process.communicate()[1][-4000:]
-            send(1)
-            return batches() > before + 1
-
-        try:
-            for _ in range(100):
-                send(3)
-                time.sleep(0.05)
-            eventually(has_committed, "batches", 600.0)
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-
     def batches() -> int:
         return len(list((folder / "checkpoint" / "commits").glob("[0-9]*")))
 
     send(50)
     app.processed(words)
-    for _ in range(2):
-        killed_after_batches(batches())
+    process = query(app, folder, "100 milliseconds")
+
+    def has_committed() -> bool:
+        assert process.poll() is None, process.communicate()[1][-4000:]
+        send(3)
+        return batches() > 3
+
+    try:
+        eventually(has_committed, "batches", 600.0)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    send(50)
     app.processed(words)
     code, said, errors = finished(query(app, folder, "availableNow"))
     assert code == 0, errors[-4000:]
@@ -375,6 +369,6 @@ def test_a_query_that_is_killed_twice_reads_each_change_once(running: tuple[App,
         assert key is not None
         last = None if value is None else json.loads(value)["last"]
         made.append(f"row {part}_{message.partition()} {message.offset()} {key.decode()} {last}")
-    assert len(made) >= 200
+    assert len(made) > 50
     assert any(line.endswith(" None") for line in made)
     assert sorted(rows) == sorted(made)

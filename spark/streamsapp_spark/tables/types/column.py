@@ -68,8 +68,8 @@ class Column:
 
     @property
     def is_simple(self) -> bool:
-        """Says whether JSON can name its values: they are neither bytes nor made of parts."""
-        return not pa.types.is_nested(self.arrow) and not pa.types.is_binary(self.arrow)
+        """Says whether JSON names its values as the column has them: text, numbers, booleans."""
+        return pa.types.is_string(self.arrow) or (self.kind in TYPES and self.kind != "bytes")
 
     def converted(self, value: Any) -> Any:
         """Returns a value as ``pa.array`` takes it. Raises ``ValueError`` for one of another shape."""
