@@ -91,7 +91,7 @@ def _pydantic(kind: Any, name: str) -> Serde[Any]:
     def same(one: Any, other: Any) -> bool:  # its own comparison takes longer than writing and reading
         return one.__class__ is other.__class__ and one.__dict__ == other.__dict__
 
-    return _PydanticSerde(
+    return PydanticSerde(
         _checking(kind, name, written_to_last(name, write, read, same)),
         read,
         name=name,
@@ -101,7 +101,7 @@ def _pydantic(kind: Any, name: str) -> Serde[Any]:
 
 
 @dataclass(frozen=True)
-class _PydanticSerde(Serde[Any]):
+class PydanticSerde(Serde[Any]):
     """The serde of a model, which can be a key's if its fields have an order."""
 
     kind: Any = field(kw_only=True)

@@ -209,7 +209,9 @@ class Changelog:
         for of in self._partitions:
             number = str(of.partition)
             first, until = firsts[number], end.offsets.get(number, 0)
-            begin = start.offsets.get(number, first)
+            begin = start.offsets.get(
+                number, min(first, until)
+            )  # records of a first batch may be gone when it runs again
             if begin == until:
                 continue
             self._check(of, begin, until, first)

@@ -26,7 +26,7 @@ def topology() -> Topology:
     builder = StreamsBuilder()
     orders = builder.stream("in", Consumed(Serdes.string(), Serdes.json(Order)))
     orders.to("orders", Produced(Serdes.string(), Serdes.json(Order)))
-    orders.to("plain")
+    builder.stream("raw").to("plain")
     return builder.build()
 
 
