@@ -27,7 +27,7 @@ from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.local.broker import EmbeddedBroker
 from streamsapp.manifest import load
 from streamsapp_spark.datasource import StreamsAppDataSource, _columns
-from streamsapp_spark.tables.application import ManifestPlace, stored_application
+from streamsapp_spark.tables.application import ManifestPlace, StoredApplication, stored_application
 from streamsapp_spark.tables.feed import FeedReader
 
 pytestmark = pytest.mark.timeout(1100)
@@ -98,10 +98,14 @@ def app(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> App
     return app
 
 
+def stored(app: App) -> StoredApplication:
+    return stored_application(ManifestPlace.of(load(app.manifest), app.folder))
+
+
 def reader(app: App, store: str, **options: str) -> FeedReader:
     given = {"manifest": str(app.manifest), "store": store, **options}
     source = StreamsAppDataSource(given)
-    columns = _columns(stored_application(ManifestPlace.of(load(app.manifest), app.folder)), given)
+    columns = _columns(stored(app), given)
     schema = from_arrow_schema(pa.schema(list(columns._types.items())))
     assert isinstance(schema, StructType)
     made = source.streamReader(schema)
@@ -297,6 +301,64 @@ spark.stop()
 """
 
 
+TWICE = """
+import sys
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+folder, manifest, servers, topic = sys.argv[1:]
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+changes = spark.readStream.format("streamsapp").options(manifest=manifest, store="things").load()
+
+def run():
+    query = changes.writeStream.option("checkpointLocation", folder + "/checkpoint").trigger(availableNow=True)
+    query.start(folder + "/sink").awaitTermination()
+    for row in spark.read.parquet(folder + "/sink").collect():
+        print("row", row.task, row.offset, row.key, row.value, flush=True)
+
+run()
+print("again", flush=True)
+producer = Producer({"bootstrap.servers": servers})
+producer.produce(topic, key=b"v", value=(9).to_bytes(8, "big"), partition=0)
+producer.produce(topic, key=b"v", value=None, partition=0)
+producer.flush()
+run()
+spark.stop()
+"""
+
+
+def test_a_query_of_spark_goes_on_where_its_checkpoint_is(app: App, tmp_path: Path) -> None:
+    kafka, things = app.instances.kafka, stored(app).builder("things").changelog_topic
+    assert things is not None
+    (tmp_path / "twice.py").write_text(TWICE)
+    arguments = [str(tmp_path), str(app.manifest), kafka.bootstrap_servers, things]
+
+    def lines() -> list[str]:
+        made, part = [], stored(app).part_with("things").id
+        for each in kafka.read(things):
+            key, value = each.key(), each.value()
+            assert key is not None
+            number = None if value is None else int.from_bytes(value, "big")
+            made.append(f"row {part}_{each.partition()} {each.offset()} {key.decode()} {number}")
+        return sorted(made)
+
+    before = lines()
+    code, said, errors = finished(
+        subprocess.Popen(
+            [sys.executable, str(tmp_path / "twice.py"), *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        )
+    )
+    assert code == 0, errors[-4000:]
+    first, _, second = said.partition("again\n")
+    assert sorted(first.splitlines()) == before
+    assert sorted(second.splitlines()) == lines()
+    assert len(lines()) == len(before) + 2
+
+
 def query(app: App, folder: Path, trigger: str) -> subprocess.Popen[str]:
     """A session with a Java process of its own, which can be killed with it."""
     (folder / "query.py").write_text(QUERY)
@@ -362,7 +424,7 @@ def test_a_query_that_was_killed_reads_each_change_once(running: tuple[App, str]
         "struct<key:string,value:struct<words:array<string>,last:bigint>,timestamp:bigint,task:string,offset:bigint>"
     )
     assert columns == f"columns {wanted}"
-    part = stored_application(ManifestPlace.of(load(app.manifest), app.folder)).part_with("seen").id
+    part = stored(app).part_with("seen").id
     made = []
     for message in kafka.read(topic):
         value, key = message.value(), message.key()
