@@ -13,11 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from streamsapp_spark.dataframes.frames import run_topology as run_topology
+    from streamsapp_spark.dataframes.typed_results import typed_results as typed_results
     from streamsapp_spark.python_program import bootstrap as bootstrap, run as run
 
-_MODULES = {"bootstrap": "python_program", "run": "python_program", "run_topology": "dataframes.frames"}
+_MODULES = {
+    "bootstrap": "python_program",
+    "run": "python_program",
+    "run_topology": "dataframes.frames",
+    "typed_results": "dataframes.typed_results",
+}
 
-__all__ = ["bootstrap", "run", "run_topology"]
+__all__ = ["bootstrap", "run", "run_topology", "typed_results"]
 
 
 def __getattr__(name: str) -> Any:

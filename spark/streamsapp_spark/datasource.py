@@ -1,17 +1,23 @@
-"""``spark.read.format("streamsapp")``: reads snapshots of a store as a table, one Spark partition per task.
+"""``spark.read.format("streamsapp")``: reads snapshots of a store as a table, one Spark partition per task;
+``spark.readStream``: its changes.
 
     spark.read.format("streamsapp").option("manifest", "app.yaml").option("store", "counts").load()
+    CREATE TABLE counts USING streamsapp OPTIONS (manifest 'app.yaml', store 'counts')
 
 Rows have ``key``, ``value``, ``timestamp`` (milliseconds; null where the store keeps none), ``task`` and ``offset``,
 the changelog offset that the task's snapshot stands at. In stores of windows and sessions ``window_start`` and
 ``window_end`` (milliseconds) follow the key. Versioned stores give the latest version of each key,
-with ``valid_from`` in place of ``timestamp``. Keys and values have the type of their serde; those without a type of
-Spark's are text: JSON of the JSON serde, of others what Python prints.
+with ``valid_from`` in place of ``timestamp``. Keys and values have the types of their serdes: scalars, or the fields of
+dataclasses, structs, Avro schemas and Protobuf messages. Values that may be anything are text: JSON of the JSON serde,
+of a user's own serdes what Python prints.
 
 Options: ``asOf`` (the newest snapshots that are not after a time or a number), ``changes`` (the rows that differ
 between the snapshots as of then and those of ``asOf``), ``schema`` (the fields of JSON values), ``keys`` (a JSON array:
 only these, from the tasks that can have them), ``partitions`` (how many tasks there are, or ``kafka``), ``behind``
 (whether snapshots that do not have all that is committed are read: ``warn``, ``refuse``, ``ignore``).
+
+A stream has the same columns, a row for each committed record of the changelog, with its offset; the value of a
+deletion is null. Option: ``startingOffsets``.
 
 ``df.write.format("streamsapp")`` seeds a store, see ``seed``.
 
@@ -21,37 +27,27 @@ Python workers. Spark finds it by itself (``pyspark_streamsapp``).
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import msgspec
-import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, DataSourceWriter
 from pyspark.sql.types import StructType
 
-from streamsapp.errors import ConfigError, StreamsError
+from streamsapp.errors import ConfigError, ManifestError
 from streamsapp.manifest import load
-from streamsapp.record import TaskId
-from streamsapp.remote.snapshot import Snapshot
 from streamsapp.state.kinds.versioned import VersionedType
-from streamsapp_spark.snapshots.choice import AsOf, chosen
-from streamsapp_spark.snapshots.download import numbered
+from streamsapp_spark.snapshots.choice import AsOf
+from streamsapp_spark.tables import options as names
 from streamsapp_spark.tables.application import ManifestPlace, StoredApplication, stored_application
-from streamsapp_spark.tables.columns import TYPES, StoreColumns, arrow_batches
-from streamsapp_spark.tables.freshness import IGNORE, checked, store_lags, tell
-from streamsapp_spark.tables.rows import changed_rows, stored_rows
-from streamsapp_spark.tables.task_count import task_count
+from streamsapp_spark.tables.columns import StoreColumns
+from streamsapp_spark.tables.feed import Feed, FeedReader, starting_offsets
+from streamsapp_spark.tables.feed_rows import refuse_without_feed
+from streamsapp_spark.tables.freshness import checked
+from streamsapp_spark.tables.options import comment, given, of_stream, of_table, required
+from streamsapp_spark.tables.snapshot_reader import SnapshotReader, Table, wanted_keys
+from streamsapp_spark.tables.types.column import Column
 
-#: Tasks whose snapshots are looked up at a time.
-_LOOKED_UP = 8
-
-#: The types of keys that are no text, by their serdes.
-_KEY_TYPES: dict[type, set[str]] = {bool: {"boolean"}, int: {"short", "integer", "long"}, float: {"float", "double"}}
+#: Options that choose snapshots, which a feed has nothing to do with.
+_OF_SNAPSHOTS = (names.AS_OF, names.CHANGES, names.KEYS, names.BEHIND, names.PARTITIONS)
 
 
 class StreamsAppDataSource(DataSource):
@@ -62,162 +58,68 @@ class StreamsAppDataSource(DataSource):
         return "streamsapp"
 
     def schema(self) -> str:
-        return self._table().columns.ddl
+        options = given(self.options)
+        columns = _columns(stored_application(_place(options)), options)
+        return columns.ddl(comment(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        table = self._table()
-        return SnapshotReader(table, table.columns.arrow(schema))
+        options = of_table(self.options, schema)
+        if names.STARTING in options:
+            raise ConfigError(f"option {names.STARTING!r}: is one of spark.readStream; a table has 'asOf'")
+        place = _place(options)
+        app = stored_application(place)
+        app.builder(required(options, names.STORE))
+        columns = _columns(app, options)
+        as_of, since, keys = (options.get(each) for each in (names.AS_OF, names.CHANGES, names.KEYS))
+        table = Table(
+            place,
+            columns,
+            None if as_of is None else AsOf.parse(names.AS_OF, as_of),
+            None if since is None else AsOf.parse(names.CHANGES, since),
+            None if keys is None else wanted_keys(keys, columns.key_column),
+            options.get(names.PARTITIONS),
+            checked(options.get(names.BEHIND), as_of),
+        )
+        return SnapshotReader(table, columns.arrow(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        options = of_stream(self.options, schema)
+        for name in _OF_SNAPSHOTS:
+            if name in options:
+                raise ConfigError(f"option {name!r}: chooses snapshots, and a stream reads the changelog; leave it out")
+        place = _place(options)
+        app = stored_application(place)
+        refuse_without_feed(app.builder(required(options, names.STORE), with_snapshots=False))
+        columns = _columns(app, options)
+        return FeedReader(Feed(place, columns, starting_offsets(options.get(names.STARTING))), columns.arrow(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from streamsapp_spark.seed.writer import seeding  # readers need none of it
 
         return seeding(self.options, schema, overwrite=overwrite)
 
-    def _table(self) -> Table:
-        options = self.options
-        path = Path(_required(options, "manifest"))
-        place = ManifestPlace.of(load(path), path.parent)
-        as_of, since = options.get("asOf"), options.get("changes")
-        columns = _columns(stored_application(place), _required(options, "store"), options.get("schema"), since)
-        keys = options.get("keys")
-        return Table(
-            place,
-            columns,
-            None if as_of is None else AsOf.parse("asOf", as_of),
-            None if since is None else AsOf.parse("changes", since),
-            None if keys is None else _keys(keys, columns.key_kind),
-            options.get("partitions"),
-            checked(options.get("behind"), as_of),
-        )
+
+def _place(options: dict[str, str]) -> ManifestPlace:
+    path = Path(required(options, names.MANIFEST))
+    try:
+        return ManifestPlace.of(load(path), path.parent)
+    except ManifestError as error:
+        raise ConfigError(f"option {names.MANIFEST!r}: {path.resolve()}: {error}") from error
 
 
-@dataclass(frozen=True)
-class Table:
-    """The part of a store that is read, as plain data."""
-
-    place: ManifestPlace
-    columns: StoreColumns
-    as_of: AsOf | None
-    #: Rows are changes since then.
-    since: AsOf | None
-    #: Only these, as their column has them.
-    keys: frozenset[Any] | None
-    #: The number of tasks, or the source that is asked.
-    partitions: str | None
-    #: The value of ``behind``, about snapshots that do not have all that is committed.
-    behind: str | None
-
-
-@dataclass
-class SnapshotPartition(InputPartition):
-    """The Spark partition of one task's snapshot."""
-
-    task: str
-    number: int
-    #: The snapshot that it is compared with.
-    before: int | None
-
-
-class SnapshotReader(DataSourceReader):
-    """Reads snapshots: it plans on the driver, and reads in workers."""
-
-    def __init__(self, table: Table, schema: pa.Schema) -> None:
-        self._table = table
-        self._schema = schema
-
-    def partitions(self) -> Sequence[SnapshotPartition]:
-        """Returns one partition per task; ``StreamsError`` names a task whose snapshot is missing or bad."""
-        app = stored_application(self._table.place)
-        with ThreadPoolExecutor(_LOOKED_UP) as pool:
-            return list(pool.map(lambda it: self._partition(app, *it), self._tasks(app).items()))
-
-    def _tasks(self, app: StoredApplication) -> dict[TaskId, Snapshot | None]:
-        """Returns the tasks that can have the keys that are wanted, with the snapshot if it was looked up already."""
-        table, store = self._table, self._table.columns.store
-        lags = None
-        if table.as_of is None and table.behind != IGNORE:
-            lags = store_lags(app, store)
-            tell(app, store, lags, table.behind)
-        if lags is None or table.partitions is not None:
-            count = task_count(app, store, table.partitions)
-            tasks: dict[TaskId, Snapshot | None] = dict.fromkeys(app.tasks_with(store, count))
-        else:
-            # A task without a snapshot, and without a record in its changelog, has no rows.
-            count, tasks = len(lags), {lag.task.id: lag.task.snapshot for lag in lags if lag.task.snapshot is not None}
-            if not tasks:
-                raise StreamsError(f"no task of store {store} has a snapshot")
-        if table.keys is None or table.columns.key_kind not in TYPES:
-            return tasks
-        return {each: tasks[each] for each in app.with_keys(list(tasks), store, table.keys, count)}
-
-    def _partition(self, app: StoredApplication, task_id: TaskId, snapshot: Snapshot | None) -> SnapshotPartition:
-        chain, table = app.chain(task_id), self._table
-        snapshot = snapshot or chosen(chain, table.as_of)
-        before = None if table.since is None else chosen(chain, table.since).number
-        if before is not None and before > snapshot.number:
-            raise ConfigError(
-                f"option 'changes': {table.since} is after {table.as_of}: of task {task_id}, that is snapshot {before} "
-                f"and snapshot {snapshot.number}; changes go from the older one to that of 'asOf'"
-            )
-        return SnapshotPartition(str(task_id), snapshot.number, before)
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of one task."""
-        assert isinstance(partition, SnapshotPartition)
-        app, task_id = stored_application(self._table.place), TaskId.parse(partition.task)
-        snapshot = numbered(app.chain(task_id), partition.number)
-        directory = Path(tempfile.mkdtemp(prefix=f"streamsapp-read-{task_id}-"))
-        try:
-            rows = self._rows(app, snapshot, partition, directory)
-            if self._table.keys is not None:
-                rows = (row for row in rows if row[0] in self._table.keys)
-            yield from arrow_batches(rows, self._schema, partition.task)
-        finally:
-            shutil.rmtree(directory, ignore_errors=True)
-
-    def _rows(
-        self, app: StoredApplication, snapshot: Snapshot, partition: SnapshotPartition, directory: Path
-    ) -> Iterator[tuple[Any, ...]]:
-        if partition.before is None:
-            return stored_rows(app, self._table.columns, snapshot, directory)
-        before = numbered(app.chain(snapshot.task_id), partition.before)
-        return changed_rows(app, self._table.columns, (before, snapshot), directory)
-
-
-def _columns(app: StoredApplication, store: str, fields: str | None, since: str | None) -> StoreColumns:
-    builder = app.builder(store)
+def _columns(app: StoredApplication, options: dict[str, str]) -> StoreColumns:
+    builder = app.builder(required(options, names.STORE), with_snapshots=False)
     key, value = (
         builder.key_serde or app.config.default_key_serde,
         builder.value_serde or app.config.default_value_serde,
     )
     kind = builder.type
     return StoreColumns(
-        store,
-        key.name,
-        value.name,
+        builder.name,
+        Column.of(key),
+        Column.of(value),
         kind.window_of is not None,
         isinstance(kind, VersionedType),
-        changes=since is not None,
-        fields=fields,
+        changes=names.CHANGES in options,
+        fields=options.get(names.FIELDS),
     )
-
-
-def _required(options: Mapping[str, str], name: str) -> str:
-    found = options.get(name)
-    if not found:
-        raise ConfigError(f'option {name!r} is missing: spark.read.format("streamsapp").option("{name}", ...)')
-    return found
-
-
-def _keys(text: str, kind: str) -> frozenset[Any]:
-    if kind == "bytes":
-        raise ConfigError("option 'keys': these keys are bytes, which JSON cannot name; filter the table")
-    wanted = {"boolean": bool, "short": int, "integer": int, "long": int, "float": float, "double": float}.get(
-        kind, str
-    )
-    try:
-        return frozenset(msgspec.json.decode(text, type=list[wanted]))  # type: ignore[valid-type]
-    except msgspec.MsgspecError as error:
-        raise ConfigError(
-            f"option 'keys': expected a JSON array of keys, as the column has them: {error}; got {text:.100}"
-        ) from error

@@ -62,6 +62,8 @@ def bootstrap(
 
     Raises ``ConfigError`` for what cannot be bootstrapped, ``StreamsError`` if it fails: the same call goes on.
     """
+    if spark is not None:
+        _classic(spark)
     if config.remote_state is None:
         raise ConfigError("remote_state: is required, for that is where a bootstrap puts its state")
     if (fault := until_fault(until)) is not None:
@@ -94,6 +96,8 @@ def run(
 
     Raises ``ConfigError`` for what cannot be run, ``StreamsError`` if it fails.
     """
+    if spark is not None:
+        _classic(spark)
     try:
         chosen = {"trigger": trigger, "maxRecordsPerBatch": max_records_per_batch}
         setting = converted(chosen, SparkSpec)
@@ -116,7 +120,7 @@ def _closed_when(stop: threading.Event, engine: SparkEngine) -> None:
 @contextmanager
 def _session(spark: SparkSession | None, program: ShippedProgram) -> Iterator[SparkSession]:
     """A session beside the user's, on the same cluster, with settings of its own."""
-    own = (spark or SparkSession.builder.getOrCreate()).newSession()
+    own = _classic(spark or SparkSession.builder.getOrCreate()).newSession()
     for key, value in SQL_SETTINGS.items():
         own.conf.set(key, value)
     try:
@@ -127,6 +131,15 @@ def _session(spark: SparkSession | None, program: ShippedProgram) -> Iterator[Sp
             "PYSPARK_PYTHON names, and modules of your own there, too, or by SparkContext.addPyFile()"
         ) from error
     yield own
+
+
+def _classic(spark: SparkSession) -> SparkSession:
+    if not isinstance(spark, SparkSession):  # that of Spark Connect is another class
+        raise ConfigError(
+            "spark: is a session of Spark Connect, and bootstrap and run need Spark's context, which it does not have; "
+            "run the program where the driver runs, with SparkSession.builder.master(...)"
+        )
+    return spark
 
 
 def _loads(program: ShippedProgram, _: int) -> None:

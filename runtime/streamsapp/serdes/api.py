@@ -34,6 +34,8 @@ class PlainForm(NamedTuple):
     show: Callable[[Any], Any]
     #: Gives an example in this form, if the type says what its values are.
     example: Callable[[], Any] | None = None
+    #: The class that has the values' fields, or the text of their Avro schema. ``None`` where values may be anything.
+    fields: Any = None
 
 
 @dataclass(frozen=True)

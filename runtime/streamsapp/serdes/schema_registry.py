@@ -73,7 +73,8 @@ class SchemaRegistry:
             read = exact_reader(deserializer, context)
             return exact_writer(lambda value: serializer(value, context), read), read
 
-        return _RegistrySerde(_unbound, _unbound, name="avro", plain=_ITSELF, registry=self, binder=binder)
+        plain = PlainForm(identity, identity, fields=schema)
+        return _RegistrySerde(_unbound, _unbound, name="avro", plain=plain, registry=self, binder=binder)
 
     def json_schema(self, schema: str | None = None, *, auto_register: bool = True) -> Serde[Any]:
         """Returns a serde of JSON values that fit a JSON Schema, with the rules of :meth:`avro`."""

@@ -91,17 +91,17 @@ def _pydantic(kind: Any, name: str) -> Serde[Any]:
     def same(one: Any, other: Any) -> bool:  # its own comparison takes longer than writing and reading
         return one.__class__ is other.__class__ and one.__dict__ == other.__dict__
 
-    return _PydanticSerde(
+    return PydanticSerde(
         _checking(kind, name, written_to_last(name, write, read, same)),
         read,
         name=name,
-        plain=PlainForm(plain, lambda model: model.model_dump(mode="json", by_alias=True)),
+        plain=PlainForm(plain, lambda model: model.model_dump(mode="json", by_alias=True), fields=kind),
         kind=kind,
     )
 
 
 @dataclass(frozen=True)
-class _PydanticSerde(Serde[Any]):
+class PydanticSerde(Serde[Any]):
     """The serde of a model, which can be a key's if its fields have an order."""
 
     kind: Any = field(kw_only=True)
@@ -190,8 +190,9 @@ def _checked_kind(kind: Any, made: Callable[[], T]) -> T:
 
 
 def _plain(kind: Any) -> PlainForm:
+    known = None if kind in (Any, object) else kind
     return PlainForm(
-        lambda document: converted(document, kind), msgspec.to_builtins, lambda: example_of(described(kind))
+        lambda document: converted(document, kind), msgspec.to_builtins, lambda: example_of(described(kind)), known
     )
 
 
@@ -208,7 +209,7 @@ def protobuf_plain(kind: Any) -> PlainForm:
 
         return json_format.MessageToDict(message, preserving_proto_field_name=True)
 
-    return PlainForm(read, show)
+    return PlainForm(read, show, fields=kind)
 
 
 def _name(kind: Any) -> str:

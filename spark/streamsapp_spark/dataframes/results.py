@@ -15,7 +15,7 @@ SQL_SCHEMA = (
 )
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _TIME = pa.timestamp("us", "UTC")
-_SCHEMA = pa.schema(
+SCHEMA = pa.schema(
     [
         ("topic", pa.string()),
         ("partition", pa.int32()),
@@ -41,7 +41,7 @@ def results(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 batch.column("timestamp").cast(pa.timestamp("ms", "UTC")).cast(_TIME),
                 _unpacked(batch.column("headers")),
             ],
-            schema=_SCHEMA,
+            schema=SCHEMA,
         )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import pickle
 from collections import ChainMap
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from struct import Struct
@@ -18,6 +19,9 @@ from pyspark.cloudpickle import CloudPickler
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import ConfigError
 from streamsapp.native import NumberReader, NumberWriter
+from streamsapp.serdes.api import Serde, is_ours
+from streamsapp.serdes.serdes import Serdes
+from streamsapp.serdes.typed import PydanticSerde
 from streamsapp.topology.builder import Topology
 
 
@@ -57,14 +61,34 @@ def _anew(made: NumberReader | NumberWriter) -> tuple[Any, ...]:
     return partial(type(made), size=made.size, otherwise=made.otherwise), ()
 
 
+def _serde(serde: Serde[Any]) -> Any:
+    """Makes typed serdes anew where they arrive: the readers and writers that they are made of are not pickled."""
+    fields = None if serde.plain is None else serde.plain.fields
+    if serde is Serdes.json() or serde is Serdes.msgpack():
+        return (Serdes.json if serde is Serdes.json() else Serdes.msgpack), ()
+    make = _TYPED.get(serde.name.partition("(")[0])
+    if make is None or fields is None or not is_ours(serde.serialize):
+        return serde.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+    return make, (fields,)
+
+
+_TYPED: dict[str, Callable[[Any], Serde[Any]]] = {
+    "json": Serdes.json,
+    "msgpack": Serdes.msgpack,
+    "protobuf": Serdes.protobuf,
+}
+
+
 class _Pickler(CloudPickler):
-    """Takes what serdes of numbers are made of, too."""
+    """Takes what serdes of numbers are made of, and serdes of a user's types, too."""
 
     dispatch_table = ChainMap(  # noqa: RUF012 - it is read when a pickler is made
         {
             Struct: lambda packer: (Struct, (packer.format,)),
             NumberReader: _anew,
             NumberWriter: _anew,
+            Serde: _serde,
+            PydanticSerde: _serde,
         },
         CloudPickler.dispatch_table,
     )

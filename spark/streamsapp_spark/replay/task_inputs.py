@@ -29,14 +29,21 @@ TIMEOUT = 120.0
 _WAIT = 0.5
 #: The kilobytes that the client fetches ahead of one partition.
 _AHEAD_KBYTES = 16_384
+#: The remedy of a bootstrap and of an audit.
+_AGAIN = "start again from nothing: `streamsapp reset`, then `streamsapp bootstrap`"
 
 
-def from_kafka(of: HistoryRange, config: StreamsConfig) -> InputBatches:
-    """Yields the records of a range. Offsets without a record (control records, compacted ones) are passed over."""
+def from_kafka(
+    of: HistoryRange, config: StreamsConfig, *, committed_only: bool = False, remedy: str = _AGAIN
+) -> InputBatches:
+    """Yields the records of a range, as the application reads them or ``committed_only``. Offsets without a record
+    (control records, compacted ones) are passed over. Raises ``StreamsError``, with the ``remedy``, if records are
+    deleted meanwhile."""
     position = of.start
     if position >= of.until:
         return
     properties = client_properties.restore_consumer(config) | {"queued.max.messages.kbytes": _AHEAD_KBYTES}
+    properties |= {"isolation.level": "read_committed"} if committed_only else {}
     consumer = PartitionConsumer(properties)
     try:
         consumer.assign({of.of: position})
@@ -45,8 +52,7 @@ def from_kafka(of: HistoryRange, config: StreamsConfig) -> InputBatches:
             fetched = consumer.poll(BATCH, _WAIT)
             if fetched.out_of_range:
                 raise StreamsError(
-                    f"records of {of.of} from offset {position} on were deleted while they were read; start again from "
-                    "nothing: `streamsapp reset`, then `streamsapp bootstrap`"
+                    f"records of {of.of} from offset {position} on were deleted while they were read; {remedy}"
                 )
             idle = 0.0 if fetched.records or fetched.ends else idle + _WAIT
             if idle > TIMEOUT:

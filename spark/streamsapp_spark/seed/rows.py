@@ -12,7 +12,7 @@ from streamsapp.errors import StreamsError
 from streamsapp.serdes.json_text import read_json
 from streamsapp.serdes.murmur2 import partition_for
 from streamsapp_spark.replay.job import Application
-from streamsapp_spark.tables.columns import TYPES
+from streamsapp_spark.tables.types.column import TYPES
 
 #: Key, value, timestamp in milliseconds.
 SeededEntry: TypeAlias = tuple[bytes, bytes, int]

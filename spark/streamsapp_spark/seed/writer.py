@@ -43,7 +43,7 @@ from streamsapp_spark.programs.manifest import ManifestProgram
 from streamsapp_spark.replay.job import Application, ReplayJob, application
 from streamsapp_spark.seed.rows import SeededEntry, SeededStore
 from streamsapp_spark.seed.state import Seeding, refuse_state
-from streamsapp_spark.tables.columns import TYPES
+from streamsapp_spark.tables.types.column import TYPES
 
 #: The memory for rows that wait to be put aside, and what Python takes for one beside its bytes. Rows of a partition
 #: that are put aside together are written in one transaction.

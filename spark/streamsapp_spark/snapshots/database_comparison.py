@@ -65,7 +65,8 @@ class EntryReader:
         self._versioned = isinstance(store.type, VersionedType)
         self._expiring = isinstance(store.type, ExpiringType)
         value = or_configured(store.value_serde, config.default_serdes).bind(topic, is_key=False)
-        self._format = store.type.format(value)
+        #: Of the store's entries.
+        self.format = store.type.format(value)
 
     def key(self, physical: bytes) -> Any:
         """Returns the key, in stores of windows and sessions with its window."""
@@ -78,12 +79,12 @@ class EntryReader:
 
     def value(self, physical: bytes) -> tuple[Any, int | None]:
         """Returns the value, and its time in milliseconds, ``None`` where the store keeps none."""
-        stored, timestamp = self._format.entry(physical)
+        stored, timestamp = self.format.entry(physical)
         if isinstance(stored, Version):
             stored, timestamp = stored.value, stored.since
         elif self._expiring and not isinstance(stored, Lasting):
             return "its place in the order of time", None
-        return self._format.from_stored(stored), None if timestamp == NO_TIMESTAMP else timestamp
+        return self.format.from_stored(stored), None if timestamp == NO_TIMESTAMP else timestamp
 
 
 class EntryText:

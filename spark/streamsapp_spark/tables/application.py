@@ -67,14 +67,14 @@ class StoredApplication:
         """Returns the chain of a task's snapshots."""
         return ManifestChain(self.objects, self.config.application_id, task_id)
 
-    def builder(self, store: str) -> StoreBuilder:
+    def builder(self, store: str, *, with_snapshots: bool = True) -> StoreBuilder:
         """Returns the description of a store. Raises ``ConfigError`` if there is none of that name, ``StreamsError`` if
-        it has no snapshots."""
+        it has to have snapshots and has none."""
         builders = {each.name: each for part in self.parts.values() for each in part.stores}
         if store not in builders:
             known = ", ".join(sorted(builders)) or "none"
             raise ConfigError(f"option 'store': the application has no store {store!r}; its stores: {known}")
-        if builders[store].engine is not Engine.ROCKSDB:
+        if with_snapshots and builders[store].engine is not Engine.ROCKSDB:
             raise StreamsError(f"store {store} is kept in memory and has no snapshots")
         return builders[store]
 

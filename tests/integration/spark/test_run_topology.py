@@ -39,7 +39,7 @@ PROGRAM = """
 import sys, time
 from pathlib import Path
 from pyspark.sql import SparkSession
-from streamsapp_spark import run_topology
+from streamsapp_spark import run_topology, typed_results
 from test_run_topology import topology
 
 folder, stop_at = Path(sys.argv[1]), int(sys.argv[2])
@@ -83,6 +83,12 @@ for table in ("batches/*", "sink"):
     for row in spark.read.parquet(str(folder / table)).collect():
         value = int.from_bytes(row.value, "big")
         print("row", table, row.topic, row.key.decode(), value, round(row.timestamp.timestamp() * 1000))
+typed = typed_results(topology(), run({"words": words}), "counts")
+typed.writeStream.option("checkpointLocation", str(folder / "third")).trigger(**once).start(
+    str(folder / "typed")).awaitTermination()
+print("typed", spark.read.parquet(str(folder / "typed")).select("key", "value").schema.simpleString())
+for row in spark.read.parquet(str(folder / "typed")).collect():
+    print("row typed counts", row.key, row.value, round(row.timestamp.timestamp() * 1000))
 spark.stop()
 """
 
@@ -180,6 +186,9 @@ def test_a_query_that_was_killed_goes_on_exactly_and_gives_what_the_test_driver_
     for table in ("batches/*", "sink"):
         prefix = f"row {table} "
         assert Counter(line.removeprefix(prefix) for line in lines if line.startswith(prefix)) == wanted
+    assert "typed struct<key:string,value:bigint>" in lines
+    typed = Counter(line.removeprefix("row typed ") for line in lines if line.startswith("row typed "))
+    assert typed == Counter({line: count for line, count in wanted.items() if line.startswith("counts")})
     faults = [line for line in lines if line.startswith("refused")]
     assert faults == [line for line in told if line.startswith("refused")]
     assert_named(

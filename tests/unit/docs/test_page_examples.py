@@ -63,7 +63,7 @@ def test_pyspark_programs_have_topologies_that_build_and_the_functions_arguments
 @pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.relative_to(DOCS).as_posix())
 def test_blocks_say_what_they_are_in(page: Path) -> None:
     named = set(re.findall(r"^```(.*)$", page.read_text("utf-8"), re.MULTILINE))
-    assert named <= {"", "python", "py", "java", "yaml", "sh", "dockerfile", "mermaid", "promql"}
+    assert named <= {"", "python", "py", "java", "yaml", "sh", "dockerfile", "mermaid", "promql", "sql"}
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,9 @@ from streamsapp.errors import ConfigError, StreamsError
 from streamsapp.remote.bootstraps import VERSION, BootstrapBegun, BootstrapDone, Bootstraps, TaskDone
 from streamsapp.serdes.murmur2 import partition_for
 from streamsapp.state.api import ValueAndTimestamp
-from streamsapp_spark.datasource import SnapshotReader, StreamsAppDataSource
+from streamsapp_spark.datasource import StreamsAppDataSource, _columns
 from streamsapp_spark.tables.json_schema import fault_in
+from streamsapp_spark.tables.snapshot_reader import SnapshotReader
 
 CODE = """
 from streamsapp import *
@@ -53,9 +54,10 @@ def at(value: Any, time: int) -> ValueAndTimestamp:
 
 def read(app: StoredApp, store: str, fields: pa.DataType | None = None, **options: str) -> list[dict[str, Any]]:
     """Rows as Spark gets them; ``fields`` is what Spark makes of the option ``schema``."""
-    source = StreamsAppDataSource({"manifest": str(app.manifest), "store": store, **options})
+    given = {"manifest": str(app.manifest), "store": store, **options}
+    source = StreamsAppDataSource(given)
     source.schema()
-    columns = source._table().columns
+    columns = _columns(app.app, given)
     types = {"key": pa.string(), "change": pa.string(), "task": pa.string()}
     types |= dict.fromkeys(("value", "old_value", "new_value"), fields or VALUES[store])
     schema = from_arrow_schema(pa.schema([(name, types.get(name, pa.int64())) for name in columns.names]))
