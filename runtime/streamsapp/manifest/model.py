@@ -319,6 +319,11 @@ class SparkSpec(Fields, frozen=True, kw_only=True):
         return self.trigger == AVAILABLE_NOW
 
     @property
+    def reads_on(self) -> bool:
+        """True if workers read on and commit by themselves in the course of a batch."""
+        return self.trigger == CONTINUOUS
+
+    @property
     def trigger_ms(self) -> int:
         """Milliseconds between the beginnings of two batches; 0: as fast as they end."""
         return 0 if self.trigger in (AVAILABLE_NOW, CONTINUOUS) else milliseconds(self.trigger)
