@@ -3,11 +3,11 @@
 ``python -m benchmarks.spark_batches`` from the root of the tree; two cores, one broker.
 
 ``batch-N``: word count over N tasks, half of them behind a repartition topic, 200 words a second to all partitions;
-``batch-512-idle``: as ``batch-4``, but the application has 508 tasks more, which have no input. Spark reports how long
-batches take. ``latency-…``: 1,000 records a second over 1,000 keys and four partitions are counted by the engine, with
-a batch per second and with ``continuous batches``, by one instance (exactly once), and by PySpark as one writes it by
-hand. ``continuous-N`` are ``batch-N`` with continuous batches. ``--runs 3`` measures variants in turn. A record's latency ends when a count is read that
-includes it. Every last count is compared with what was sent.
+``batch-512-idle``: as ``batch-4``, but the application has 508 tasks more, which have no input; ``continuous-N``: as
+``batch-N``, with ``trigger: continuous batches``. Spark reports how long batches take. ``latency-…``: 1,000 records a
+second over 1,000 keys and four partitions are counted by the engine with either trigger, by one instance (exactly
+once), and by PySpark as one writes it by hand. A record's latency ends when a count is read that includes it. Every
+last count is compared with what was sent. Start is that of the process, until it runs.
 """
 
 from __future__ import annotations
@@ -213,9 +213,7 @@ def _started_up(system: Started, began: float) -> tuple[float, float]:
     return round(time.monotonic() - began, 1), round(taken.seconds(), 1)
 
 
-def _watched(
-    name: str, start: tuple[float | None, float | None], system: Started, sent: Sent, records: int
-) -> Figures:
+def _watched(name: str, start: tuple[float | None, float | None], system: Started, sent: Sent, records: int) -> Figures:
     """The figures from now on until so many more records are in results."""
     taken = family.CpuTime(system.pid)
     before, first, began = taken.seconds(), system.status().get("batches", 0), time.monotonic()

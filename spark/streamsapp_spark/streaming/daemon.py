@@ -11,4 +11,4 @@ from pyspark import daemon
 from streamsapp_spark.streaming import worker  # noqa: F401 - for its forks
 
 if __name__ == "__main__":
-    daemon.manager()  # type: ignore[no-untyped-call]
+    daemon.manager()

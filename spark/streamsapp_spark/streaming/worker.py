@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -50,6 +50,7 @@ _BEAT, _STRETCH = 1.0, 1.0
 
 #: The time between two collections of all objects, in seconds.
 _COLLECT = 60.0
+
 
 def pull(job: EngineJob, partition: int) -> Iterator[pa.RecordBatch]:
     """Run lanes as long as there are any for this process. As many rows come out as records went in: Spark counts
@@ -136,7 +137,7 @@ class _Work:
             else:
                 yield from self.run(order)
         while orders:
-            reports = self._guarded(lambda: self._stretch(orders))
+            reports = self._guarded(partial(self._stretch, orders))
             answers = [ask(self._driver, "done", report, True) for report in reports]
             orders = [order for order, (_, goes_on) in zip(orders, answers, strict=True) if goes_on]
             yield from (figures for figures, _ in answers)

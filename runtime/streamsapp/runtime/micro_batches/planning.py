@@ -130,7 +130,11 @@ class MicroBatchPlanner:
         share = self._share(sum(pending.values()))
         orders: dict[int, list[TaskOrder]] = {}
         for task_id, partitions in self._inputs.items():
-            if self.opens or self._due_at_ms.get(task_id, now_ms + 1) <= now_ms or any(pending[each] for each in partitions):
+            if (
+                self.opens
+                or self._due_at_ms.get(task_id, now_ms + 1) <= now_ms
+                or any(pending[each] for each in partitions)
+            ):
                 targets = {each: self._target(each, pending[each], share) for each in partitions}
                 orders.setdefault(self.lane_of[task_id], []).append(TaskOrder(task_id, targets))
         return self._ordered(orders, is_open=self.opens)

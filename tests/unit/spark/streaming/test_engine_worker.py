@@ -29,11 +29,10 @@ from streamsapp.record import TaskId
 from streamsapp.runtime.client_state import ClientState
 from streamsapp.runtime.micro_batches.model import LaneOrder, LaneReport, LaneTaskReport
 from streamsapp_spark.programs.manifest import ManifestProgram
-from streamsapp_spark.streaming import rows as rows_module
-from streamsapp_spark.streaming import view, worker
+from streamsapp_spark.streaming import rows as rows_module, view, worker
 from streamsapp_spark.streaming.channel import Server
-from streamsapp_spark.streaming.memory import ExecutorMemory
 from streamsapp_spark.streaming.job import FIGURES, EngineJob
+from streamsapp_spark.streaming.memory import ExecutorMemory
 from streamsapp_spark.streaming.worker import pull
 
 

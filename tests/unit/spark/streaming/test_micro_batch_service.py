@@ -356,9 +356,7 @@ def test_a_report_of_an_open_lane_that_another_attempt_has_ends_it(
     assert not go_on(worker)
 
 
-def test_open_lanes_end_when_a_lane_of_a_lost_process_waits(
-    clock: MockClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_open_lanes_end_when_a_lane_of_a_lost_process_waits(clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
     service = MicroBatchService(
         cast(MicroBatches, OpenLanes()), MicroBatchSize(100, 0), 2, Figures(), clock, cast(DriverClaim, Held()),
         lambda: None,
