@@ -52,7 +52,7 @@ class ReadingOn:
             except BaseException as error:
                 self.error = error
 
-        self._thread = threading.Thread(target=run)
+        self._thread = threading.Thread(target=run, daemon=True)
         self._thread.start()
 
     def end(self) -> BaseException | None:
@@ -71,15 +71,32 @@ class ReadingOn:
         return sum(task.records for report in self.reports for task in report.tasks)
 
 
+Start = Callable[..., ReadingOn]
+
+
+@pytest.fixture
+def read_on(make: Make) -> Iterator[Start]:
+    """Starts a process that reads on, which is ended before it is closed."""
+    started: list[ReadingOn] = []
+
+    def new(process: LaneProcess, orders: tuple[LaneOrder, ...]) -> ReadingOn:
+        started.append(ReadingOn(process, orders))
+        return started[-1]
+
+    yield new
+    for each in started:
+        each.end()
+
+
 def counted(app: Application) -> bool:
     """Says whether every word has a result."""
     return len(app.kafka.read(app.counts)) >= app.produced
 
 
-def test_a_process_reads_on_and_reports_each_record_once(make: Make) -> None:
+def test_a_process_reads_on_and_reports_each_record_once(make: Make, read_on: Start) -> None:
     app = make()
     process = app.process()
-    reading = ReadingOn(process, app.open_orders(2))
+    reading = read_on(process, app.open_orders(2))
     for _ in range(5):
         app.produce(40)
         time.sleep(0.2)
@@ -99,12 +116,12 @@ def test_a_process_reads_on_and_reports_each_record_once(make: Make) -> None:
     app.check()
 
 
-def test_batches_instances_and_open_lanes_go_on_where_the_others_have_stopped(make: Make) -> None:
+def test_batches_instances_and_open_lanes_go_on_where_the_others_have_stopped(make: Make, read_on: Start) -> None:
     app = make()
     process = app.process()
     for number in range(2):
         app.produce(50)
-        reading = ReadingOn(process, app.open_orders())
+        reading = read_on(process, app.open_orders())
         eventually(lambda: counted(app), "results")
         assert reading.end() is None
         config = replace(app.config, state_dir=app.instances.directory / f"instance-{number}")
@@ -118,7 +135,9 @@ def test_batches_instances_and_open_lanes_go_on_where_the_others_have_stopped(ma
     app.check()
 
 
-def test_who_was_given_up_for_lost_in_the_middle_of_a_commit_changes_nothing_when_he_goes_on(make: Make) -> None:
+def test_who_was_given_up_for_lost_in_the_middle_of_a_commit_changes_nothing_when_he_goes_on(
+    make: Make, read_on: Start
+) -> None:
     reached, go_on = threading.Event(), threading.Event()
 
     def seen(word: str) -> None:
@@ -130,13 +149,13 @@ def test_who_was_given_up_for_lost_in_the_middle_of_a_commit_changes_nothing_whe
     app = make(seen)
     lost, heir = app.process(), app.process()
     orders = app.open_orders()
-    zombie = ReadingOn(lost, orders)
+    zombie = read_on(lost, orders)
     hanging = zombie._thread
     app.produce(40)
     eventually(lambda: counted(app), "its results")
     app.produce(40)
     assert reached.wait(TIMEOUT)
-    reading = ReadingOn(heir, orders)
+    reading = read_on(heir, orders)
     eventually(lambda: counted(app), "results of the other one")
     go_on.set()
     assert isinstance(zombie.ended(), FencedError)
@@ -146,9 +165,9 @@ def test_who_was_given_up_for_lost_in_the_middle_of_a_commit_changes_nothing_whe
     app.check()
 
 
-def test_a_driver_that_starts_fences_whoever_reads_on(make: Make) -> None:
+def test_a_driver_that_starts_fences_whoever_reads_on(make: Make, read_on: Start) -> None:
     app = make()
-    reading = ReadingOn(app.process(), app.open_orders())
+    reading = read_on(app.process(), app.open_orders())
     app.produce(40)
     eventually(lambda: counted(app), "results")
     claim = DriverClaim(app.config)
@@ -161,9 +180,9 @@ def test_a_driver_that_starts_fences_whoever_reads_on(make: Make) -> None:
     claim.close()
 
 
-def test_an_instance_that_starts_ends_whoever_reads_on(make: Make) -> None:
+def test_an_instance_that_starts_ends_whoever_reads_on(make: Make, read_on: Start) -> None:
     app = make()
-    reading = ReadingOn(app.process(), app.open_orders())
+    reading = read_on(app.process(), app.open_orders())
     app.produce(40)
     eventually(lambda: counted(app), "results")
     app.instances.start(app.topology(), app.config)
@@ -174,7 +193,7 @@ def test_an_instance_that_starts_ends_whoever_reads_on(make: Make) -> None:
     app.check()
 
 
-def test_state_that_is_found_damaged_is_restored_in_the_course_of_an_order(make: Make) -> None:
+def test_state_that_is_found_damaged_is_restored_in_the_course_of_an_order(make: Make, read_on: Start) -> None:
     fails: list[str] = []
 
     def seen(word: str) -> None:
@@ -182,7 +201,7 @@ def test_state_that_is_found_damaged_is_restored_in_the_course_of_an_order(make:
             raise TaskCorruptedError(fails.pop())
 
     app = make(seen)
-    reading = ReadingOn(app.process(), app.open_orders())
+    reading = read_on(app.process(), app.open_orders())
     app.produce(40)
     eventually(lambda: counted(app), "results")
     fails.append("a bad block")
