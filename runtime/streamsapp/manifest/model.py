@@ -282,8 +282,8 @@ class SparkSpec(Fields, frozen=True, kw_only=True):
     trigger: Annotated[
         Trigger,
         Doc(
-            "how often a batch begins: `1s`, `500ms`, `2m`; `continuous batches` begin one after the other, "
-            "`availableNow` ends when it has caught up"
+            "how often a batch begins: `1s`, `500ms`, `2m`; `continuous batches` begin one after the other, and their "
+            "workers commit every 50 ms; `availableNow` ends when it has caught up"
         ),
     ] = "1s"
     schedule: Annotated[
