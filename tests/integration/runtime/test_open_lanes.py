@@ -9,13 +9,14 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
 from batched_words import Application
 from instances import TIMEOUT, Instances, eventually
-from streamsapp.errors import FencedError, TaskCorruptedError
+from streamsapp.errors import FencedError, StreamsError, TaskCorruptedError
 from streamsapp.runtime.micro_batches.lanes import DriverClaim
 from streamsapp.runtime.micro_batches.model import LaneOrder, LaneReport
 from streamsapp.runtime.micro_batches.process import LaneProcess
@@ -40,7 +41,9 @@ def make(instances: Instances) -> Iterator[Make]:
 class ReadingOn:
     """A process that reads on, on a thread of its own, until it is to end or fails."""
 
-    def __init__(self, process: LaneProcess, orders: tuple[LaneOrder, ...], seconds: float = 0.3) -> None:
+    def __init__(
+        self, process: LaneProcess, orders: tuple[LaneOrder, ...], check: Callable[[], object], seconds: float = 0.3
+    ) -> None:
         self._over = threading.Event()
         self.reports: list[LaneReport] = []
         self.error: BaseException | None = None
@@ -48,7 +51,7 @@ class ReadingOn:
         def run() -> None:
             try:
                 while not self._over.is_set():
-                    self.reports += process.run_on(orders, seconds)
+                    self.reports += process.run_on(orders, seconds, check=check)
             except BaseException as error:
                 self.error = error
 
@@ -79,8 +82,8 @@ def read_on(make: Make) -> Iterator[Start]:
     """Starts a process that reads on, which is ended before it is closed."""
     started: list[ReadingOn] = []
 
-    def new(process: LaneProcess, orders: tuple[LaneOrder, ...]) -> ReadingOn:
-        started.append(ReadingOn(process, orders))
+    def new(process: LaneProcess, orders: tuple[LaneOrder, ...], check: Callable[[], object] = bool) -> ReadingOn:
+        started.append(ReadingOn(process, orders, check))
         return started[-1]
 
     yield new
@@ -165,19 +168,23 @@ def test_who_was_given_up_for_lost_in_the_middle_of_a_commit_changes_nothing_whe
     app.check()
 
 
-def test_a_driver_that_starts_fences_whoever_reads_on(make: Make, read_on: Start) -> None:
+def test_a_driver_that_starts_ends_whoever_reads_on_for_the_one_before(make: Make, read_on: Start) -> None:
     app = make()
-    reading = read_on(app.process(), app.open_orders())
-    app.produce(40)
-    eventually(lambda: counted(app), "results")
-    claim = DriverClaim(app.config)
-    claim.take()
-    app.produce(40)
-    eventually(lambda: reading.error is not None, "the end of the one that is left")
-    assert isinstance(reading.end(), FencedError)
-    app.catch_up(app.process())
-    app.check()
-    claim.close()
+    with closing(DriverClaim(app.config)) as before, closing(DriverClaim(app.config)) as claim:
+        before.take()
+
+        def check() -> None:
+            if not before.proven():
+                raise StreamsError("another driver has started")
+
+        reading = read_on(app.process(), app.open_orders(), check)
+        app.produce(40)
+        eventually(lambda: counted(app), "results")
+        claim.take()
+        app.produce(40)
+        assert str(reading.ended()) == "another driver has started"
+        app.catch_up(app.process())
+        app.check()
 
 
 def test_an_instance_that_starts_ends_whoever_reads_on(make: Make, read_on: Start) -> None:
