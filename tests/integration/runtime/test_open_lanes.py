@@ -17,6 +17,7 @@ import pytest
 from batched_words import Application
 from instances import TIMEOUT, Instances, eventually
 from streamsapp.errors import FencedError, StreamsError, TaskCorruptedError
+from streamsapp.kafka.sending import AbortableError
 from streamsapp.runtime.micro_batches.lanes import DriverClaim
 from streamsapp.runtime.micro_batches.model import LaneOrder, LaneReport
 from streamsapp.runtime.micro_batches.process import LaneProcess
@@ -231,7 +232,7 @@ def test_processes_that_take_lanes_from_each_other_all_the_time_lose_nothing_and
         while not over.is_set():
             try:
                 process.run_on([chance.choice(orders)], chance.uniform(0.05, 0.4))
-            except FencedError as error:
+            except (FencedError, AbortableError) as error:
                 fenced.append(error)
 
     threads = [threading.Thread(target=fight, args=(app.process(), number)) for number in range(3)]
