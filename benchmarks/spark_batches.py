@@ -3,10 +3,11 @@
 ``python -m benchmarks.spark_batches`` from the root of the tree; two cores, one broker.
 
 ``batch-N``: word count over N tasks, half of them behind a repartition topic, 200 words a second to all partitions;
-``batch-512-idle``: as ``batch-4``, but the application has 508 tasks more, which have no input. Spark reports how long
-batches take. ``latency-…``: 1,000 records a second over 1,000 keys and four partitions are counted by the engine, by
-one instance (exactly once), and by PySpark as one writes it by hand. A record's latency ends when a count is read that
-includes it. Every last count is compared with what was sent.
+``batch-512-idle``: as ``batch-4``, but the application has 508 tasks more, which have no input; ``continuous-N``: as
+``batch-N``, with ``trigger: continuous batches``. Spark reports how long batches take. ``latency-…``: 1,000 records a
+second over 1,000 keys and four partitions are counted by the engine with either trigger, by one instance (exactly
+once), and by PySpark as one writes it by hand. A record's latency ends when a count is read that includes it. Every
+last count is compared with what was sent. Start is that of the process, until it runs.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import quantiles
+from statistics import median, quantiles
 from typing import Any
 
 from benchmarks import family, launch
@@ -42,7 +43,7 @@ _WARM, _MEASURED = 12.0, 20.0
 _SMOKE = 3.0
 #: Batches that an engine has ended before it is measured: the first ones open tasks, and those with many of them take
 #: seconds, in which more records come than ``_WARM`` asks for.
-_WARM_BATCHES = 12
+_WARM_BATCHES, _WARM_CONTINUOUS = 12, 2
 _TICK = 0.02
 _COUNT_BYTES = 8
 
@@ -59,8 +60,12 @@ def topology():
     return builder.build()
 """
 _BY_VALUE, _BY_KEY = "group_by(lambda key, word: word, Grouped(TEXT, TEXT))", "group_by_key(Grouped(TEXT, TEXT))"
-_SPARK = {"engine": "spark", "spark": {"trigger": "1s"}}
-_POD = {"processing": {"instances": 1, "threads": 1, "guarantee": "exactly_once"}}
+_CONTINUOUS = "engine-spark-continuous"
+_SPECS: dict[str, dict[str, Any]] = {
+    "engine-spark": {"engine": "spark", "spark": {"trigger": "1s"}},
+    _CONTINUOUS: {"engine": "spark", "spark": {"trigger": "continuous batches"}},
+    "streamsapp": {"processing": {"instances": 1, "threads": 1, "guarantee": "exactly_once"}},
+}
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,11 @@ _VARIANTS = {
     "batch-512-idle": Variant("engine-spark", 256, 2, 2, 200, repartitioned=True),
     **{
         f"latency-{system}": Variant(system, 4, 4, 1_000, 1_000, repartitioned=False)
-        for system in ("engine-spark", "streamsapp", "pyspark-sql", "pyspark-python")
+        for system in ("engine-spark", _CONTINUOUS, "streamsapp", "pyspark-sql", "pyspark-python")
+    },
+    **{
+        f"continuous-{2 * half}": Variant(_CONTINUOUS, half, half, 1_000, 200, repartitioned=True)
+        for half in (2, 32, 256)
     },
 }
 
@@ -96,6 +105,9 @@ class Figures:
     neither figure."""
 
     name: str
+    #: From the start of the process until its status is RUNNING, and the CPU of all of its processes until then.
+    start_seconds: float | None
+    start_cpu_seconds: float | None
     batches: int | None
     batch_p50_ms: int | None
     batch_p90_ms: int | None
@@ -136,19 +148,28 @@ class Sent:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark_batches")
     parser.add_argument("--only", type=re.compile, default=re.compile(""), help="variants whose name this matches")
+    parser.add_argument("--runs", type=int, default=1, help="runs of each, in turn, of which medians are kept")
     parser.add_argument("--smoke", action="store_true", help="does it work? Figures mean nothing and are not kept")
     options = parser.parse_args()
     family.end_on_sigterm()
     warm, measured = (_SMOKE, _SMOKE) if options.smoke else (_WARM, _MEASURED)
-    rows = []
-    for name, variant in _VARIANTS.items():
+    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for name, variant in options.runs * list(_VARIANTS.items()):
         if options.only.search(name):
             with tempfile.TemporaryDirectory(prefix="streamsapp-bench-") as directory:
-                rows.append(_measured(name, variant, Path(directory), warm, measured))
-            print(json.dumps(asdict(rows[-1])), flush=True)
+                rows[name].append(asdict(_measured(name, variant, Path(directory), warm, measured)))
+            print(json.dumps(rows[name][-1]), flush=True)
     if not options.smoke:
-        _write([asdict(row) for row in rows])
+        _write([_medians(runs) for runs in rows.values()])
     return 0
+
+
+def _medians(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Of every figure that there is."""
+    return {
+        key: value if value is None or isinstance(value, str) else median(run[key] for run in runs)
+        for key, value in runs[0].items()
+    }
 
 
 def _write(rows: list[dict[str, Any]]) -> None:
@@ -169,19 +190,30 @@ def _measured(name: str, variant: Variant, directory: Path, warm: float, seconds
             _started(name, variant, directory, topics, source, results) as system,
             _receiving(topics, results, variant.partitions, sent),
         ):
+            began = time.monotonic()
+            start = _started_up(system, began) if isinstance(system, Driver) else (None, None)
             with _sending(topics, source, variant, sent):
                 system.until(lambda: len(sent.latencies) > warm * variant.pace and _is_warm(system, variant))
-                figures = _watched(name, system, sent, int(seconds * variant.pace))
+                figures = _watched(name, start, system, sent, int(seconds * variant.pace))
             system.until(lambda: sent.complete)
     return figures
 
 
 def _is_warm(system: Started, variant: Variant) -> bool:
     """Says whether it has had its first batches, if it reports them."""
+    if variant.system == _CONTINUOUS:  # its batches are longer
+        return system.status().get("batches", 0) > _WARM_CONTINUOUS
     return variant.system != "engine-spark" or system.status().get("batches", 0) > _WARM_BATCHES
 
 
-def _watched(name: str, system: Started, sent: Sent, records: int) -> Figures:
+def _started_up(system: Started, began: float) -> tuple[float, float]:
+    """Seconds until it runs, and CPU-seconds."""
+    taken = family.CpuTime(system.pid)
+    system.until(lambda: system.status().get("state") == "RUNNING")
+    return round(time.monotonic() - began, 1), round(taken.seconds(), 1)
+
+
+def _watched(name: str, start: tuple[float | None, float | None], system: Started, sent: Sent, records: int) -> Figures:
     """The figures from now on until so many more records are in results."""
     taken = family.CpuTime(system.pid)
     before, first, began = taken.seconds(), system.status().get("batches", 0), time.monotonic()
@@ -201,6 +233,7 @@ def _watched(name: str, system: Started, sent: Sent, records: int) -> Figures:
     durations = quantiles(took.values(), n=10) if len(took) > 1 else None
     return Figures(
         name,
+        *start,
         batches,
         round(durations[4]) if durations else None,
         round(durations[8]) if durations else None,
@@ -224,7 +257,7 @@ def _started(name: str, variant: Variant, directory: Path, topics: Topics, sourc
         job = Job("w3", f"{kind}-w3", folder.name, topics.bootstrap_servers, source, results, 0, str(folder), {})
         return Started([*launch.prepare("pyspark", cache_dir()), job.to_json()], folder)
     code = _CODE.format(input=source, output=results, grouped=_BY_VALUE if variant.repartitioned else _BY_KEY)
-    return Driver(folder, topics.bootstrap_servers, code, _SPARK if variant.system == "engine-spark" else _POD)
+    return Driver(folder, topics.bootstrap_servers, code, _SPECS[variant.system])
 
 
 @contextmanager

@@ -97,6 +97,13 @@ class Application:
         eventually(caught_up, "the end")
         return count
 
+    def open_orders(self, lanes: int = 1) -> tuple[LaneOrder, ...]:
+        """Orders of all tasks, in which a process reads on by itself."""
+        layout = self.layout()
+        inputs = {task_id: plan.inputs for task_id, plan in layout.plans.items()}
+        planner = MicroBatchPlanner(inputs, lanes, opens=True)
+        return MicroBatches(layout, self.config, self.admin, SystemClock(), planner, catches_up=False).next()
+
     def check(self) -> None:
         """Every word has been counted exactly once, in the order of its records."""
         # A commit is answered before the broker has written its markers to every partition.

@@ -282,8 +282,8 @@ class SparkSpec(Fields, frozen=True, kw_only=True):
     trigger: Annotated[
         Trigger,
         Doc(
-            "how often a batch begins: `1s`, `500ms`, `2m`; `continuous batches` begin one after the other, "
-            "`availableNow` ends when it has caught up"
+            "how often a batch begins: `1s`, `500ms`, `2m`; `continuous batches` begin one after the other, and their "
+            "workers commit every 50 ms; `availableNow` ends when it has caught up"
         ),
     ] = "1s"
     schedule: Annotated[
@@ -317,6 +317,11 @@ class SparkSpec(Fields, frozen=True, kw_only=True):
     def catches_up(self) -> bool:
         """True if there is an end."""
         return self.trigger == AVAILABLE_NOW
+
+    @property
+    def reads_on(self) -> bool:
+        """True if workers read on and commit by themselves in the course of a batch."""
+        return self.trigger == CONTINUOUS
 
     @property
     def trigger_ms(self) -> int:

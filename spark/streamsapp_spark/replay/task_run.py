@@ -19,12 +19,12 @@ from typing import TypeVar
 import pyarrow as pa
 from pyspark import TaskContext
 
-from streamsapp.errors import DeserializationError, ProcessingError, SerializationError, UserInputError
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.bootstraps import HistoryRange
 from streamsapp.runtime.process_settings import CYCLIC_GC
 from streamsapp.state.kinds.key_value import KeyValueStoreImpl
 from streamsapp.tasks.task_plan import ConsumedOffset, TaskPlan
+from streamsapp_spark.hopeless import HOPELESS
 from streamsapp_spark.replay.global_stores import global_stores
 from streamsapp_spark.replay.job import Application, ReplayJob, application
 from streamsapp_spark.replay.loop import group_advances
@@ -37,9 +37,6 @@ from streamsapp_spark.replay.worker_reports import Reporter
 from streamsapp_spark.session.settings import TRIES
 
 ArrowBatches = Iterator[pa.RecordBatch]
-
-#: The same records would end the same.
-HOPELESS = (UserInputError, DeserializationError, SerializationError, ProcessingError)
 
 
 @dataclass(frozen=True)

@@ -51,4 +51,6 @@ BATCH_SETTINGS = {
     OPTIONS: BATCH_JAVA_OPTIONS,
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Each worker would import the runtime for itself.
+    "spark.python.daemon.module": "streamsapp_spark.streaming.daemon",
 }

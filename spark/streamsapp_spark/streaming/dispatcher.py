@@ -4,7 +4,8 @@ A process asks as long as it gets one (a *puller*: one partition of Spark's). It
 lanes without a process, or of a process that did not come to this batch, are divided among the processes that came. If
 a process that stays has fewer lanes than another one, the other one gives some up, at the end of a batch; and lanes of
 a process that stays away are for others. A process that had a lane and went without a report is fenced by the next one
-that gets it. So results are right even if this module is wrong.
+that gets it. So results are right even if this module is wrong. A process has the lane of an open order until it
+reports that it does not go on.
 
 Called on the threads of the channel.
 """
@@ -34,7 +35,7 @@ class Puller:
     attempt: int
     #: The uid of its pod; empty where there are none.
     pod: str = ""
-    #: Lanes that it was given and has not reported.
+    #: Lanes that it was given and has not ended.
     running: set[int] = field(default_factory=set)
     #: The attempt at the same partition that was given up for lost.
     before: Puller | None = None
@@ -55,6 +56,8 @@ class Dispatcher:
         self._expected = 0
         self._came: dict[int, Puller] = {}
         self._gather_until = 0.0
+        #: When a process was lost last, in monotonic seconds.
+        self._lost_at = 0.0
         #: Batches in a row that each process has come to, and that each one with lanes has not.
         self._present: dict[str, int] = {}
         self._away: dict[str, int] = {}
@@ -76,6 +79,12 @@ class Dispatcher:
         """True if nothing of the batch is left."""
         with self._condition:
             return not self._waiting and not self._given
+
+    @property
+    def waits(self) -> bool:
+        """True if lanes of a process that was lost wait for longer than the next one in its place may take to come."""
+        with self._condition:
+            return bool(self._waiting) and time.monotonic() > self._lost_at + self._rendezvous
 
     def begin(self, orders: Iterable[LaneOrder], pullers: int) -> None:
         """A batch of so many pullers; what was left of the one before is planned anew by then."""
@@ -145,11 +154,13 @@ class Dispatcher:
             order = self._given[mine] = self._waiting.pop(mine)
             return order
 
-    def reported(self, puller: Puller, number: int) -> bool:
-        """A lane is done; whether it was still the puller's."""
+    def reported(self, puller: Puller, number: int, *, goes_on: bool = False) -> bool:
+        """A lane is done, or ``goes_on``; whether it was still the puller's."""
         with self._condition:
             if number not in puller.running:
                 return False
+            if goes_on:
+                return True
             puller.running.discard(number)
             order = self._given.pop(number)
             if order.gives_up:
@@ -164,6 +175,8 @@ class Dispatcher:
             self._condition.notify_all()
 
     def _lose(self, puller: Puller) -> None:
+        if puller.running:
+            self._lost_at = time.monotonic()
         for number in puller.running:
             self._owners.pop(number, None)
             if number in self._given:

@@ -44,10 +44,10 @@ from streamsapp_spark.session.private_folder import private_folder
 from streamsapp_spark.streaming import view
 from streamsapp_spark.streaming.channel import Server
 from streamsapp_spark.streaming.executors import Executors
+from streamsapp_spark.streaming.job import FIGURES, EngineJob
 from streamsapp_spark.streaming.memory import ExecutorMemory
 from streamsapp_spark.streaming.service import MicroBatchService
 from streamsapp_spark.streaming.source import NAME, source_of
-from streamsapp_spark.streaming.worker import FIGURES, EngineJob
 
 log = logging.getLogger(__name__)
 
@@ -138,7 +138,8 @@ class SparkEngine:
         cores = executors.wait(self._closing.is_set)
         inputs = {task_id: plan.inputs.keys() for task_id, plan in layout.plans.items()}
         size = MicroBatchSize(setting.max_records_per_batch, setting.trigger_ms / 1000)
-        planner = MicroBatchPlanner(inputs, max(1, min(cores, len(inputs))), size)
+        lanes = max(1, min(cores, len(inputs)))
+        planner = MicroBatchPlanner(inputs, lanes, size, opens=setting.reads_on)
         batches = MicroBatches(layout, self._config, admin, self._clock, planner, catches_up=setting.catches_up)
         service = MicroBatchService(
             batches,

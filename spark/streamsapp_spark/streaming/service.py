@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 
 #: Spark ends a Python worker that has had nothing to do for a minute, and with it what it has open. Seconds.
 _KEEP_WARM = 20.0
+#: The time for which the orders of a batch are open, and between two looks what has changed meanwhile, in seconds.
+_OPEN, _LOOK = 5.0, 0.9
 
 _SUPERSEDED = "another driver of this application has started since; this one ends, and commits nothing more"
 
@@ -44,6 +46,9 @@ class _UnderWay:
 
     #: When something was heard of it, in monotonic seconds.
     progress_at: float
+    #: When its open orders end, and when it is seen to next whether they are to end sooner.
+    open_until: float = 0.0
+    look_at: float = 0.0
     records: int = 0
     #: The reports so far.
     reports: int = 0
@@ -206,7 +211,9 @@ class MicroBatchService:
         """The same, with lanes that others are to have given up afterwards."""
         moving = self._dispatcher.uneven()
         idle = set(moving).difference(order.number for order in orders)
-        given_up = (replace(order, gives_up=True) if order.number in moving else order for order in orders)
+        given_up = (
+            replace(order, gives_up=True, is_open=False) if order.number in moving else order for order in orders
+        )
         return (*given_up, *self._batches.planner.given_up(idle))
 
     def _offsets(self) -> dict[str, dict[str, int]]:
@@ -222,7 +229,8 @@ class MicroBatchService:
     def _begin(self, _: None, batch: int) -> int:
         """The batch begins; returns how many partitions it has."""
         with self._lock:
-            self._under_way = _UnderWay(self._clock.monotonic())
+            now = self._clock.monotonic()
+            self._under_way = _UnderWay(now, now + _OPEN, now + _LOOK)
             orders = self._next if batch == self._offset["batch"] else ()
             if orders:  # one without any was planned before snapshots were looked at
                 self._last.orders = ()
@@ -251,12 +259,13 @@ class MicroBatchService:
         """A worker restores or processes."""
         self._under_way.progress_at = self._clock.monotonic()
 
-    def _done(self, puller: Puller, report: LaneReport) -> dict[str, int]:
-        """A lane is committed; returns the report to Spark."""
+    def _done(self, puller: Puller, report: LaneReport, is_open: bool = False) -> tuple[dict[str, int], bool]:
+        """A lane is committed; returns the report to Spark, and whether the worker goes on with it."""
         done = (sum(task.records for task in report.tasks), sum(task.outputs for task in report.tasks))
         with self._lock:
             puller.records, puller.outputs = puller.records + done[0], puller.outputs + done[1]
-            counts = self._dispatcher.reported(puller, report.number)
+            goes_on = is_open and self._goes_on()
+            counts = self._dispatcher.reported(puller, report.number, goes_on=goes_on)
             # The snapshots of a lane that others have had since are not the newest.
             self._batches.report(report if counts else replace(report, published=frozenset()))
             self._figures.report(puller.process, report, self._clock.now_ms())
@@ -264,7 +273,22 @@ class MicroBatchService:
             self._committed()
             if counts:
                 self._measure(puller.process, report)
-            return self._told(*done)
+            return self._told(*done), goes_on and counts
+
+    def _goes_on(self) -> bool:
+        """Returns whether open orders go on. A lane that has no process any more ends them: no worker asks for it
+        meanwhile."""
+        now, batch = self._clock.monotonic(), self._under_way
+        if self.closing.is_set() or now >= batch.open_until or self._dispatcher.waits or self.failure is not None:
+            return False
+        if now < batch.look_at:
+            return True
+        batch.look_at = now + _LOOK
+        try:
+            return not self._superseded() and self._batches.look()
+        except StreamsAppError as error:
+            log.debug("the batch ends: %s", error)  # which the next one meets, too
+            return False
 
     def _owed(self, puller: Puller) -> dict[str, int]:
         """Reports the work of earlier attempts at the same partition: Spark counts nothing of a failed attempt."""

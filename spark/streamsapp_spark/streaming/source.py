@@ -24,7 +24,7 @@ from streamsapp_spark.streaming.channel import DriverAddress, ask
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from streamsapp_spark.streaming.worker import EngineJob
+    from streamsapp_spark.streaming.job import EngineJob
 
 #: As Spark knows the source.
 NAME = "streamsapp-engine"

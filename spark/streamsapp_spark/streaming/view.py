@@ -46,9 +46,10 @@ class Figures:
             if process not in self.outages:
                 log.warning("%s cannot write snapshots: %s", process, report.outage[1])
             self.outages[process] = report.outage
-        self.lane_seconds.observe(report.seconds)
-        self.commit_seconds.observe(report.commit_seconds)
-        self.restore_seconds.observe(report.restore_seconds)
+        if report.tasks:
+            self.lane_seconds.observe(report.seconds)
+            self.commit_seconds.observe(report.commit_seconds)
+            self.restore_seconds.observe(report.restore_seconds)
         for task in report.tasks:
             self.tasks[task.id] = task
             self.processed[task.id] = self.processed.get(task.id, 0) + task.records

@@ -13,17 +13,16 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 from zipimport import zipimporter
 
 import msgspec
-import pyarrow as pa
 from confluent_kafka import KafkaException
 from pyspark import TaskContext
 
@@ -31,66 +30,45 @@ from streamsapp.config import StreamsConfig
 from streamsapp.errors import ConfigError, StreamsError, UserInputError
 from streamsapp.runtime.application_layout import lay_out
 from streamsapp.runtime.directory_lock import DirectoryLock
-from streamsapp.runtime.micro_batches.model import LaneReport
+from streamsapp.runtime.micro_batches.model import LaneOrder, LaneReport
 from streamsapp.runtime.micro_batches.process import LaneProcess
 from streamsapp.topology.builder import Topology
-from streamsapp_spark.programs.shipped import ShippedProgram
-from streamsapp_spark.replay.task_run import HOPELESS
-from streamsapp_spark.session.executor_versions import Versions, refuse_other_versions, versions
-from streamsapp_spark.streaming.channel import DriverAddress, ask
-from streamsapp_spark.streaming.memory import ExecutorMemory
+from streamsapp_spark.hopeless import HOPELESS
+from streamsapp_spark.session.executor_versions import refuse_other_versions
+from streamsapp_spark.streaming.channel import ask
+from streamsapp_spark.streaming.job import EngineJob
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 log = logging.getLogger(__name__)
 
-#: The time between two signs of life of a worker at work, in seconds.
-_BEAT = 1.0
+T = TypeVar("T")
+
+#: The time between two signs of life of a worker at work, and between two reports of open orders, in seconds.
+_BEAT, _STRETCH = 1.0, 1.0
 
 #: The time between two collections of all objects, in seconds.
 _COLLECT = 60.0
-
-#: The figures of a report, in their order.
-FIGURES = ("records", "outputs", "state_rows", "state_bytes", "lag", "batch_size", "report")
-SCHEMA = pa.schema([("report", pa.list_(pa.int64()))])
-
-
-@dataclass(frozen=True)
-class EngineJob:
-    """Plain data, the same for all workers of a driver."""
-
-    application_id: str
-    program: ShippedProgram
-    #: Partitions of every topic there is, as JSON.
-    partitions: bytes
-    driver: DriverAddress
-    memory: ExecutorMemory
-    #: The driver's.
-    versions: Versions
-
-    @classmethod
-    def of(
-        cls,
-        application_id: str,
-        program: ShippedProgram,
-        partitions: Mapping[str, int],
-        driver: DriverAddress,
-        memory: ExecutorMemory,
-    ) -> EngineJob:
-        return cls(application_id, program, msgspec.json.encode(dict(partitions)), driver, memory, versions())
 
 
 def pull(job: EngineJob, partition: int) -> Iterator[pa.RecordBatch]:
     """Run lanes as long as there are any for this process. As many rows come out as records went in: Spark counts
     them."""
+    from streamsapp_spark.streaming.rows import rows  # late: it starts threads, which none may have that forks
+
     context = TaskContext.get()
     attempt = 0 if context is None else context.attemptNumber()
     with job.driver.connect() as driver:
         place = _begin(job, driver)
         order = ask(driver, "join", place.name, partition, attempt, os.environ.get("POD_UID", ""))
+        work = _Work(job, driver)
         while order is not None:
-            yield from _rows(ask(driver, "done", _run(job, order, driver)))
+            for figures in work.read_on(order) if order.is_open else work.run(order):
+                yield from rows(figures)
             order = ask(driver, "take")
         if attempt:
-            yield from _rows(ask(driver, "owed"))
+            yield from rows(ask(driver, "owed"))
     _forget_archives()
     _shield()
 
@@ -135,40 +113,64 @@ def _forget_archives() -> None:
             del sys.path_importer_cache[path]
 
 
-def _run(job: EngineJob, order: Any, driver: Connection) -> LaneReport:
-    beat = 0.0
+class _Work:
+    """The orders of one batch that this process carries out."""
 
-    def alive() -> None:
-        nonlocal beat
-        if time.monotonic() >= beat:
-            beat = time.monotonic() + _BEAT
-            ask(driver, "alive")
+    def __init__(self, job: EngineJob, driver: Connection) -> None:
+        self._job = job
+        self._driver = driver
+        self._beat = 0.0
 
-    def check() -> None:
-        if (lost := ask(driver, "claimed", order.division)) is not None:
-            raise StreamsError(lost)
+    def run(self, order: LaneOrder) -> Iterator[dict[str, int]]:
+        """An order that ends by itself. Yields the figures for Spark."""
+        report = self._guarded(lambda: _held(self._job).process.run(order, self._alive, self._check(order)))
+        figures, _ = ask(self._driver, "done", report)
+        yield figures
 
-    try:
-        return _held(job).process.run(order, alive, check)
-    except Exception as error:
-        why = _away(job, error) if isinstance(error, KafkaException) else error
-        told = f"on {_held(job).place.name}: {why}"
-        ask(driver, "failed", told, isinstance(error, HOPELESS), isinstance(error, UserInputError))
-        raise
+    def read_on(self, first: LaneOrder) -> Iterator[dict[str, int]]:
+        """The open orders of this process, all at once, as each would wait for the end of the one before; until the
+        driver ends them."""
+        orders = [first]
+        while (order := ask(self._driver, "take")) is not None:
+            if order.is_open:
+                orders.append(order)
+            else:
+                yield from self.run(order)
+        while orders:
+            reports = self._guarded(partial(self._stretch, orders))
+            answers = [ask(self._driver, "done", report, True) for report in reports]
+            orders = [order for order, (_, goes_on) in zip(orders, answers, strict=True) if goes_on]
+            yield from (figures for figures, _ in answers)
+
+    def _stretch(self, orders: list[LaneOrder]) -> list[LaneReport]:
+        return _held(self._job).process.run_on(orders, _STRETCH, self._alive, self._check(orders[0]))
+
+    def _guarded(self, run: Callable[[], T]) -> T:
+        """Reports a failure to the driver, and raises it."""
+        job = self._job
+        try:
+            return run()
+        except Exception as error:
+            why = _away(job, error) if isinstance(error, KafkaException) else error
+            told = f"on {_held(job).place.name}: {why}"
+            ask(self._driver, "failed", told, isinstance(error, HOPELESS), isinstance(error, UserInputError))
+            raise
+
+    def _alive(self) -> None:
+        if time.monotonic() >= self._beat:
+            self._beat = time.monotonic() + _BEAT
+            ask(self._driver, "alive")
+
+    def _check(self, order: LaneOrder) -> Callable[[], None]:
+        def check() -> None:
+            if (lost := ask(self._driver, "claimed", order.division)) is not None:
+                raise StreamsError(lost)
+
+        return check
 
 
 def _away(job: EngineJob, error: KafkaException) -> str:
     return f"Kafka at {_held(job).loaded[1].bootstrap_servers} cannot be used from there: {error.args[0].str()}"
-
-
-def _rows(figures: dict[str, int]) -> Iterator[pa.RecordBatch]:
-    """A row for each record; the first says what was done, the others nothing."""
-    records = figures["records"]
-    if records:
-        of_type = SCHEMA.field("report").type
-        done = pa.array([[figures[name] for name in FIGURES]], of_type)
-        column = pa.concat_arrays([done, pa.nulls(records - 1, of_type)])
-        yield pa.RecordBatch.from_arrays([column], schema=SCHEMA)
 
 
 # ---- of the process ----------------------------------------------------------------------------------------------

@@ -17,7 +17,8 @@ import pytest
 import batch_language
 from instances import Instances, end_offsets, eventually, produce
 from spark_apps import App, finished
-from spark_counting import Counted
+from spark_counting import Counted, status_of
+from streamsapp.local.broker import free_port
 from streamsapp.manifest.entrypoint import read_app
 from streamsapp.manifest.to_config import to_config
 from streamsapp.runtime.client_state import ClientState
@@ -139,6 +140,39 @@ def test_rows_of_many_batches_that_spark_shows_add_up_to_the_records_that_were_w
 
 
 @pytest.mark.long
+def test_workers_that_commit_by_themselves_are_shown_as_what_they_do_and_end_soon(
+    instances: Instances, tmp_path: Path
+) -> None:
+    events = instances.directory / "events"
+    events.mkdir()
+    kept = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri(), "spark.eventLog.compress": "false"}
+    counted = Counted(instances, "reading-on", "continuous batches", conf=kept)
+    port, log = free_port(), tmp_path / "log"
+    driver = counted.logging_driver(log, master="local[2]", port=port)
+    try:
+        for _ in range(8):
+            counted.produce(25)
+            eventually(counted.done, "results", 600.0)
+        eventually(lambda: _processed(port) == 2 * counted.produced, "figures in the course of a batch")
+        eventually(lambda: not any(task["inputLag"] for task in status_of(port)["tasks"]), "no lag")
+        driver.terminate()
+        assert driver.wait(60) == 0, log.read_text()[-6000:]
+    finally:
+        driver.kill()
+        driver.wait()
+    counted.check()
+    told = [json.loads(line) for path in events.rglob("events_*") for line in path.read_text().splitlines()]
+    batches = [each["progress"] for each in told if each["Event"].endswith("QueryProgressEvent")]
+    ran = [each for each in {each["batchId"]: each for each in batches}.values() if each["sources"][0]["numInputRows"]]
+    assert sum(each["sources"][0]["numInputRows"] for each in ran) == 2 * counted.produced
+    assert sum(_observed(each)["records"] for each in ran) == 2 * counted.produced
+
+
+def _processed(port: int) -> int:
+    return sum(task["processedRecords"] for task in status_of(port).get("tasks", ()))
+
+
+@pytest.mark.long
 def test_all_of_the_language_goes_from_spark_to_instances_and_back_with_windows_and_joins_open(
     instances: Instances,
 ) -> None:
@@ -182,11 +216,12 @@ def test_all_of_the_language_goes_from_spark_to_instances_and_back_with_windows_
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("trigger", ["200ms", "continuous batches"])
 def test_workers_and_drivers_that_are_killed_lose_nothing_and_double_nothing(
-    instances: Instances, monkeypatch: pytest.MonkeyPatch
+    instances: Instances, monkeypatch: pytest.MonkeyPatch, trigger: str
 ) -> None:
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT")  # a driver that is killed ends its own Java, and no other
-    counted = Counted(instances, "killed", "200ms")
+    counted = Counted(instances, "killed", trigger)
     over = threading.Event()
 
     def go_on() -> None:

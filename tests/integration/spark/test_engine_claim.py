@@ -26,10 +26,11 @@ from streamsapp.runtime.micro_batches.process import LaneProcess
 from streamsapp_spark.programs.manifest import ManifestProgram
 from streamsapp_spark.streaming import worker
 from streamsapp_spark.streaming.channel import Server, ask
+from streamsapp_spark.streaming.job import EngineJob
 from streamsapp_spark.streaming.memory import ExecutorMemory
 from streamsapp_spark.streaming.service import MicroBatchService
 from streamsapp_spark.streaming.view import Figures
-from streamsapp_spark.streaming.worker import EngineJob, pull
+from streamsapp_spark.streaming.worker import pull
 
 _PROGRAM = """
 from streamsapp import *

@@ -76,14 +76,15 @@ class Running:
         self._process.wait()
 
 
+@pytest.mark.parametrize("trigger", ["200ms", "continuous batches"])
 def test_a_task_that_runs_twice_a_lost_executor_and_a_broker_that_is_away_change_no_result(
-    there: Instances, own_broker: EmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    there: Instances, own_broker: EmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trigger: str
 ) -> None:
     # Executors have the environment of the workers that start them.
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     with ExitStack() as started:
         master = started.enter_context(standalone(tmp_path, 2))
-        counted = Counted(there, "executors", "200ms", conf=_SPECULATION)
+        counted = Counted(there, "executors", trigger, conf=_SPECULATION)
         driver = Running(counted, tmp_path, master)
         started.callback(driver.kill)
         driver.results_come(200)
@@ -105,9 +106,9 @@ def test_a_task_that_runs_twice_a_lost_executor_and_a_broker_that_is_away_change
         counted.check()
 
 
-@pytest.mark.parametrize("cores", ["", "2"])
+@pytest.mark.parametrize(("cores", "trigger"), [("", "200ms"), ("2", "200ms"), ("2", "continuous batches")])
 def test_a_worker_that_comes_later_gets_its_part_of_the_tasks(
-    there: Instances, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: str
+    there: Instances, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: str, trigger: str
 ) -> None:
     """If settings promise two cores, lanes for both are there from the beginning; else there are more of them when the
     worker has been there for a while."""
@@ -116,7 +117,7 @@ def test_a_worker_that_comes_later_gets_its_part_of_the_tasks(
     conf |= {"spark.cores.max": cores} if cores else {}
     with ExitStack() as started:
         master = started.enter_context(standalone(tmp_path, 1))
-        counted = Counted(there, f"later{cores}", "200ms", conf=conf)
+        counted = Counted(there, f"later{cores}", trigger, conf=conf)
         driver = Running(counted, tmp_path, master)
         started.callback(driver.kill)
         driver.results_come(100)
@@ -263,11 +264,12 @@ def _values(kafka: Kafka, topic: str) -> dict[tuple[int, bytes], list[bytes]]:
     return found
 
 
+@pytest.mark.parametrize("trigger", ["200ms", "continuous batches"])
 def test_a_driver_that_hung_while_another_one_took_over_ends(
-    instances: Instances, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    instances: Instances, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, trigger: str
 ) -> None:
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT")  # each has its own Java
-    counted = Counted(instances, "hung", "200ms")
+    counted = Counted(instances, "hung", trigger)
     counted.produce(100)
     hung = counted.driver()
     with ExitStack() as running:

@@ -53,7 +53,11 @@ class Consumer:
             value = bytes(self.sizes[each])
             records.append((each, [RawRecord(*each, offset, None, value, 0) for offset in offsets]))
             self._positions[each] += 10
-        return Fetched(cast(Any, records))
+        return Fetched(
+            cast(Any, records), ends={each: self._positions[each] for each, _ in records} if self.ends else {}
+        )
+
+    ends = False
 
 
 class Task:
@@ -63,9 +67,15 @@ class Task:
         self.plan = SimpleNamespace(inputs={SMALL: None, LARGE: None})
         self.topics: dict[str, TopicIdentity] = {}
         self.got: dict[TopicPartition, list[int]] = {SMALL: [], LARGE: []}
+        self.ended: list[TopicPartition] = []
+        #: Records that wait to be processed: here, all.
+        self.queues = self.got
 
     def add_records(self, partition: TopicPartition, records: Iterable[InputRecord]) -> None:
         self.got[partition] += [each.offset() for each in records]
+
+    def reached_end(self, partition: TopicPartition) -> None:
+        self.ended.append(partition)
 
 
 def test_what_is_fetched_ahead_of_the_target_is_bounded_by_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,3 +94,44 @@ def test_what_is_fetched_ahead_of_the_target_is_bounded_by_bytes_too(monkeypatch
     it.fetch(wait=False)
     assert it.give({LARGE: InputTarget(10, 20, at_end=False)}) == set()
     assert (task.got[LARGE], consumer.paused) == (list(range(20)), {LARGE})
+
+
+def test_a_task_is_given_all_that_was_fetched_and_told_of_each_end_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inputs, "PartitionConsumer", Consumer)
+    it, task = LaneInputs(StreamsConfig(application_id="app", bootstrap_servers="none:1"), SystemClock()), Task()
+    consumer = cast(Consumer, it._consumer)
+    consumer.sizes = {SMALL: 10, LARGE: 10}
+    it.add(cast(Any, task), {SMALL: 0, LARGE: 0})
+    it.give_all(cast(Any, task))
+    assert (task.got, task.ended) == ({SMALL: [], LARGE: []}, [])
+    it.fetch(wait=False)
+    it.give_all(cast(Any, task))
+    assert (task.got, task.ended) == ({SMALL: list(range(10)), LARGE: list(range(10))}, [])
+    consumer.ends = True
+    it.fetch(wait=False)
+    consumer.ends = False
+    it.give_all(cast(Any, task))
+    assert task.ended == [SMALL, LARGE]
+    it.fetch(wait=False)
+    it.give_all(cast(Any, task))
+    assert (it.given, task.ended) == ({SMALL: 30, LARGE: 30}, [SMALL, LARGE])
+
+
+def test_an_input_of_which_much_waits_for_another_one_is_given_no_more_and_fetched_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(inputs, "PartitionConsumer", Consumer)
+    monkeypatch.setattr(inputs, "_AHEAD", 20)
+    it, task = LaneInputs(StreamsConfig(application_id="app", bootstrap_servers="none:1"), SystemClock()), Task()
+    consumer = cast(Consumer, it._consumer)
+    consumer.sizes = {SMALL: 10, LARGE: 10}
+    it.add(cast(Any, task), {SMALL: 0, LARGE: 0})
+    for _ in range(9):
+        it.fetch(wait=False)
+        task.got[LARGE].clear()  # processed
+        it.give_all(cast(Any, task))
+    assert (it.given[SMALL], it.given[LARGE], consumer.paused) == (20, 90, {SMALL})
+    task.got[SMALL].clear()
+    it.give_all(cast(Any, task))
+    it.fetch_on(0.0)
+    assert (it.given[SMALL], consumer.paused) == (50, set())

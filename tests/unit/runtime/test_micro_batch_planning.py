@@ -112,3 +112,16 @@ def test_a_slow_batch_of_few_records_leaves_enough_for_progress() -> None:
     for _ in range(20):
         size.took(1, 5.0)
     assert size.records == 100
+
+
+def test_open_orders_are_of_all_tasks_and_those_that_give_up_are_not_open() -> None:
+    made = MicroBatchPlanner({FIRST: (A, B), SECOND: (C,)}, 2, opens=True)
+    made.positions = {A: 30, B: 0, C: 5}
+    made.ends = dict(made.positions)
+    orders = made.plan(0)
+    assert [(order.is_open, [task.id for task in order.tasks]) for order in orders] == [
+        (True, [FIRST]),
+        (True, [SECOND]),
+    ]
+    assert orders[0].starts == {A: 30, B: 0}
+    assert not any(order.is_open for order in (*made.given_up([0]), *made.last([FIRST])))

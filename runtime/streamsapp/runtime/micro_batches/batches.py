@@ -82,17 +82,22 @@ class MicroBatches:
 
     def next(self) -> tuple[LaneOrder, ...]:
         """The next batch; nothing if no task has anything to do, or if the broker does not answer."""
+        return self.planner.plan(self._clock.now_ms(), self._bounds) if self.look() else ()
+
+    def look(self) -> bool:
+        """Look where topics end; returns whether the broker answers. Raises ``TopicError`` for a topic that was created
+        anew."""
         try:
             self._look()
         except KafkaException as error:
             if self.outage is None:
                 log.warning("where topics end is not known: %s; asking again", error.args[0].str())
             self.outage = self.outage or (self._clock.monotonic(), error.args[0].str())
-            return ()
+            return False
         if self.outage is not None:
             log.info("the broker answers again, after %.0f s", self._clock.monotonic() - self.outage[0])
             self.outage = None
-        return self.planner.plan(self._clock.now_ms(), self._bounds)
+        return True
 
     def report(self, report: LaneReport) -> None:
         """A lane is done."""

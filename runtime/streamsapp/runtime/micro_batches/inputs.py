@@ -7,6 +7,7 @@ here for the next batch.
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
@@ -44,6 +45,8 @@ class LaneInputs:
         self._ahead: dict[TopicPartition, deque[Sequence[InputRecord]]] = {}
         self._ahead_bytes: dict[TopicPartition, int] = {}
         self._paused: set[TopicPartition] = set()
+        #: Partitions of which the broker had no more when they were fetched last.
+        self._at_end: set[TopicPartition] = set()
         #: The offset up to which everything was fetched, and up to which everything was given to the task.
         self._fetched: dict[TopicPartition, int] = {}
         self.given: dict[TopicPartition, int] = {}
@@ -62,6 +65,7 @@ class LaneInputs:
         for partition in leaving:
             del self._ahead[partition], self._ahead_bytes[partition], self._fetched[partition], self.given[partition]
             self._paused.discard(partition)
+            self._at_end.discard(partition)
         self._consumer.unassign(leaving)
 
     def close(self) -> None:
@@ -98,6 +102,25 @@ class LaneInputs:
                 self._owners[partition].reached_end(partition)
         return waiting
 
+    def give_all(self, task: StreamTask) -> None:
+        """Give a task all that was fetched of its inputs. An input of which many records wait for another one gets no
+        more."""
+        for partition in task.plan.inputs:
+            if len(task.queues[partition]) < _AHEAD:
+                self._give(partition, self._fetched[partition])
+                if partition in self._at_end:
+                    self._at_end.discard(partition)
+                    task.reached_end(partition)
+
+    def fetch_on(self, seconds: float) -> None:
+        """Wait a moment for records, and fetch for so long, or until there are no more by now. Raises as ``fetch``
+        does."""
+        self.resume(self._paused)
+        until = time.monotonic() + seconds
+        fetched = self.fetch(wait=True)
+        while fetched and time.monotonic() < until:
+            fetched = self.fetch(wait=False)
+
     def fetch(self, *, wait: bool) -> bool:
         """Fetch once; returns whether anything came. Raises ``StreamsError`` for errors that the consumer cannot go on
         after."""
@@ -106,8 +129,10 @@ class LaneInputs:
             self._ahead[partition].append(records)
             self._ahead_bytes[partition] += sum(map(len, records))
             self._fetched[partition] = records[-1].offset() + 1
+            self._at_end.discard(partition)
         for partition, end in fetched.ends.items():
             self._fetched[partition] = max(end, self._fetched[partition])
+            self._at_end.add(partition)
         for partition in fetched.replaced:
             raise ended(partition.topic)
         for partition in fetched.out_of_range:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
 
 from streamsapp.clock import Clock
@@ -84,6 +84,10 @@ class Lane:
         self.adopted: dict[TopicPartition, tuple[int, str]] = {}
         self._kept = False
         self._work: dict[TaskId, _Work] = {}
+        #: What was done since the tasks were reported.
+        self._done: dict[TaskId, _Done] = {}
+        #: How far the inputs of each task had been read when it was reported.
+        self._reported: dict[TaskId, list[int]] = {}
         self._internal = layout.repartition_topics
         self._state_rows = StateRows()
         self._control = ProcessingControl()
@@ -100,7 +104,7 @@ class Lane:
         partitions = [each for task in tasks for each in task.plan.inputs]
         known_here = {each: (at, "") for each, at in starts.items()} | self.adopted | self.committed
         here = {each: known_here[each] for each in partitions}
-        self._work = {task.id: _Work({each: here[each] for each in task.plan.inputs}) for task in tasks}
+        self._work = {task.id: _Work(announced={each: here[each] for each in task.plan.inputs}) for task in tasks}
         try:
             self._producer.announce(here, self._group)
         except FencedError as error:
@@ -123,9 +127,7 @@ class Lane:
         """Everything up to the targets, as far as the tasks do not wait for one input before they go on with another
         (KIP-695)."""
         targets = {each: target for it in order.tasks for each, target in it.targets.items()}
-        for task in tasks:
-            task.punctuate()
-            self._send(task)
+        self._punctuate(tasks)
         since = time.monotonic()
         waiting = self._inputs.give(targets)
         while self._process(tasks) or waiting:
@@ -137,6 +139,22 @@ class Lane:
                 since = time.monotonic()
             self._inputs.stalled(waiting, time.monotonic() - since)
             waiting = self._inputs.give({each: targets[each] for each in waiting})
+
+    def process_given(self, tasks: Sequence[StreamTask], alive: Callable[[], object]) -> None:
+        """Everything that the tasks have been given, as far as they do not wait for other input."""
+        self._punctuate(tasks)
+        while self._process(tasks):
+            alive()
+
+    def is_due(self, task: StreamTask) -> bool:
+        """Says whether a task can do something now."""
+        now = self._clock.now_ms()
+        return task.wait_ms(now) == 0 or task.context.wall_clock_punctuation.next_due <= now
+
+    def _punctuate(self, tasks: Iterable[StreamTask]) -> None:
+        for task in tasks:
+            task.punctuate()
+            self._send(task)
 
     def _process(self, tasks: Iterable[StreamTask]) -> int:
         """One round; how many records were taken."""
@@ -174,6 +192,8 @@ class Lane:
             self._send(task)
             ended.append(task.freeze())
         epochs = [epoch for epoch in ended if epoch is not None]
+        for task_id, work in self._work.items():
+            self._done.setdefault(task_id, _Done()).add(work)
         if not epochs and not any(work.outputs for work in self._work.values()):
             self._producer.abort()
             return time.monotonic() - began
@@ -188,13 +208,18 @@ class Lane:
             self.committed |= {each: (at.offset, at.metadata) for each, at in epoch.offsets.items()}
         return time.monotonic() - began
 
+    def has_news(self, task: StreamTask) -> bool:
+        """Says whether a task has done or passed over anything since it was reported."""
+        return task.id in self._done or self._reported.get(task.id) != self._places(task)
+
     def report(self, task: StreamTask) -> LaneTaskReport:
-        """Tell what a task did since ``begin``."""
-        work, statistics = self._work[task.id], task.stores.statistics()
+        """Tell what a task did since it was reported."""
+        self._reported[task.id] = self._places(task)
+        done, statistics = self._done.pop(task.id, _Done()), task.stores.statistics()
         return LaneTaskReport(
             task.id,
-            work.records,
-            work.outputs,
+            done.records,
+            done.outputs,
             {partition: self._position(task, partition) for partition in task.plan.inputs},
             dict(task.committed_offsets),
             self._state_rows.of(task.id, task.stores, statistics),
@@ -205,8 +230,11 @@ class Lane:
             task.context.dropped_records,
             dict(task.changelog_positions),
             self._due_at_ms(task),
-            work.passed_on,
+            done.passed_on,
         )
+
+    def _places(self, task: StreamTask) -> list[int]:
+        return [self._inputs.given[each] for each in task.plan.inputs]
 
     def _position(self, task: StreamTask, partition: TopicPartition) -> int:
         queue = task.queues[partition]
@@ -221,14 +249,25 @@ class Lane:
 
 
 @dataclass
-class _Work:
-    """The work of one task since the lane began, as :class:`LaneTaskReport` reports it."""
+class _Done:
+    """The work of one task, as :class:`LaneTaskReport` reports it."""
 
-    #: The offsets that are committed for inputs without any processed record.
-    announced: Mapping[TopicPartition, tuple[int, str]]
     records: int = 0
     outputs: int = 0
     passed_on: int = 0
+
+    def add(self, more: _Done) -> None:
+        self.records += more.records
+        self.outputs += more.outputs
+        self.passed_on += more.passed_on
+
+
+@dataclass
+class _Work(_Done):
+    """The work of one task since the lane began."""
+
+    #: The offsets that are committed for inputs without any processed record.
+    announced: Mapping[TopicPartition, tuple[int, str]] = field(default_factory=dict)
 
 
 class _Ended:

@@ -37,6 +37,13 @@ class LaneOrder:
     gives_up: bool = False
     #: How often tasks were divided into other lanes before: an order of an earlier division is void.
     division: int = 0
+    #: The process reads on by itself, past the targets, and commits again and again until the driver ends that.
+    is_open: bool = False
+
+    @property
+    def starts(self) -> dict[TopicPartition, int]:
+        """Where its tasks begin as long as neither the group nor a snapshot stands anywhere."""
+        return {each: target.start for it in self.tasks for each, target in it.targets.items()}
 
 
 @dataclass(frozen=True)
@@ -64,11 +71,12 @@ class LaneTaskReport:
 
 @dataclass(frozen=True)
 class LaneReport:
-    """The answer to an order."""
+    """The answer to an order. An open order has one for each stretch of time."""
 
     number: int
     tasks: tuple[LaneTaskReport, ...]
-    #: From the first record to the end of the commit; of these, restoring and committing.
+    #: From the first record to the end of the commit; of these, restoring and committing. Of an open order, the time in
+    #: which there was something to do, and the mean time of its commits.
     seconds: float
     restore_seconds: float
     commit_seconds: float

@@ -44,9 +44,16 @@ class MicroBatchPlanner:
     """Knows the tasks' positions, and plans the next batch from them."""
 
     def __init__(
-        self, inputs: Mapping[TaskId, Collection[TopicPartition]], lanes: int, size: MicroBatchSize | None = None
+        self,
+        inputs: Mapping[TaskId, Collection[TopicPartition]],
+        lanes: int,
+        size: MicroBatchSize | None = None,
+        *,
+        opens: bool = False,
     ) -> None:
-        """``inputs`` has every task of the application; ``size`` bounds a batch."""
+        """``inputs`` has every task of the application; ``size`` bounds a batch. Where the planner ``opens`` orders,
+        each is of all tasks of its lane, whether they have anything to do or not."""
+        self.opens = opens
         self._inputs = {task_id: tuple(partitions) for task_id, partitions in inputs.items()}
         #: Lane of each task, and how often that was changed.
         self.lane_of: dict[TaskId, int] = {}
@@ -123,17 +130,23 @@ class MicroBatchPlanner:
         share = self._share(sum(pending.values()))
         orders: dict[int, list[TaskOrder]] = {}
         for task_id, partitions in self._inputs.items():
-            if self._due_at_ms.get(task_id, now_ms + 1) <= now_ms or any(pending[each] for each in partitions):
+            if (
+                self.opens
+                or self._due_at_ms.get(task_id, now_ms + 1) <= now_ms
+                or any(pending[each] for each in partitions)
+            ):
                 targets = {each: self._target(each, pending[each], share) for each in partitions}
                 orders.setdefault(self.lane_of[task_id], []).append(TaskOrder(task_id, targets))
-        return self._ordered(orders)
+        return self._ordered(orders, is_open=self.opens)
 
     def given_up(self, lanes: Collection[int]) -> tuple[LaneOrder, ...]:
         """Orders that give up the open tasks of these lanes."""
         return self._ordered({number: [] for number in lanes}, gives_up=True)
 
-    def _ordered(self, orders: Mapping[int, Sequence[TaskOrder]], *, gives_up: bool = False) -> tuple[LaneOrder, ...]:
-        return tuple(LaneOrder(each, tuple(orders[each]), gives_up, self.division) for each in sorted(orders))
+    def _ordered(
+        self, orders: Mapping[int, Sequence[TaskOrder]], *, gives_up: bool = False, is_open: bool = False
+    ) -> tuple[LaneOrder, ...]:
+        return tuple(LaneOrder(each, tuple(orders[each]), gives_up, self.division, is_open) for each in sorted(orders))
 
     def _pending(self, partition: TopicPartition) -> int:
         return max(0, self.ends.get(partition, 0) - self.positions.get(partition, 0))

@@ -11,8 +11,10 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
 from queue import Empty, SimpleQueue
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from streamsapp.clock import SystemClock
 from streamsapp.config import client_properties
@@ -22,7 +24,7 @@ from streamsapp.errors import StreamsError, TaskCorruptedError
 from streamsapp.kafka.refusals import Refusals
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.membership.assignor.assignor import HighAvailabilityTaskAssignor
-from streamsapp.record import TaskId
+from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.snapshot_writer import SnapshotFencedError
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.changelog_retention import ChangelogRetention
@@ -41,10 +43,25 @@ from streamsapp.topology.builder import Topology
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
+#: The time between the beginnings of two commits of an open order, in seconds.
+_COMMITS = 0.05
 #: The time between two looks at what other threads have ended, in seconds.
 _LOOK = 0.05
 #: The time that closing tasks' stores may take, and that last snapshots may be refused, in seconds.
 _CLOSE, _LAST_SNAPSHOTS = 60.0, 30.0
+
+
+@dataclass
+class _Stretch:
+    """An open order from one report to the next."""
+
+    order: LaneOrder
+    starts: Mapping[TopicPartition, int]
+    seconds: float = 0.0
+    restore_seconds: float = 0.0
+    commit_seconds: list[float] = field(default_factory=list)
 
 
 class LaneProcess:
@@ -83,16 +100,43 @@ class LaneProcess:
         On any failure, the lane's tasks are closed, and nothing of the batch counts: the next process that gets the
         order begins at the offsets that the group has committed.
         """
+        return self._tried(order, lambda: self._run(order, alive, check))
+
+    def run_on(
+        self,
+        orders: Sequence[LaneOrder],
+        seconds: float,
+        alive: Callable[[], object] = bool,
+        check: Callable[[], object] = bool,
+    ) -> list[LaneReport]:
+        """Read on in the lanes of open orders for so many seconds, and commit what comes, each lane in turn. Every
+        commit is a batch as ``run`` has one: of the tasks that have something to do, up to what was fetched. Returns
+        a report of each lane. ``alive``, ``check`` and failures are those of ``run``; other lanes have committed what
+        they did."""
+        stretches = [_Stretch(order, order.starts) for order in orders]
+        until = time.monotonic() + seconds
+        while True:
+            began = time.monotonic()
+            committed = [self._tried(each.order, partial(self._commit_due, each, alive, check)) for each in stretches]
+            now = time.monotonic()
+            if now >= until:
+                return [self._told(each) for each in stretches]
+            if any(committed):
+                time.sleep(min(max(0.0, began + _COMMITS - now), until - now))
+            self._inputs.fetch_on(_COMMITS)
+
+    def _tried(self, order: LaneOrder, run: Callable[[], T]) -> T:
+        """Once more, if others had the lane or state was damaged, with the tasks restored."""
         try:
             self._see_to_division(order.division)
             try:
                 self._take_failures(order.number)
-                return self._run(order, alive, check)
+                return run()
             except (MovedOnError, TaskCorruptedError) as error:
                 log.info("lane %d: %s; its tasks are restored", order.number, error)
                 # The error does not name the task that met damage; restoring all takes little longer.
                 self._drop(order.number, wipe=isinstance(error, TaskCorruptedError))
-                return self._run(order, alive, check)
+                return run()
         except BaseException:
             self._refusals.setdefault(order.number, Refusals())
             self._drop(order.number)
@@ -129,7 +173,7 @@ class LaneProcess:
         tasks = self._opened(lane, order.tasks, alive)
         restored, seconds = time.monotonic(), 0.0
         if tasks:
-            lane.begin(tasks, {each: target.start for it in order.tasks for each, target in it.targets.items()})
+            lane.begin(tasks, order.starts)
             lane.process(tasks, order, alive)
             seconds = lane.commit(tasks)
             self._retention.see_to(tasks)
@@ -137,6 +181,33 @@ class LaneProcess:
         took = time.monotonic() - began
         published = self._give_up(lane, alive) if order.gives_up else frozenset[TaskId]()
         return LaneReport(order.number, reports, took, restored - began, seconds, self._outage(), published)
+
+    def _commit_due(self, stretch: _Stretch, alive: Callable[[], object], check: Callable[[], object]) -> bool:
+        """One commit of an open order, if any of its tasks has something to do; returns whether there was one."""
+        began = time.monotonic()
+        lane = self._lane(stretch.order.number, check)
+        new = {order.id for order in stretch.order.tasks if order.id not in self._tasks}
+        tasks = self._opened(lane, stretch.order.tasks, alive)
+        restored = time.monotonic()
+        for task in tasks:
+            self._inputs.give_all(task)
+        due = [task for task in tasks if task.id in new or lane.is_due(task)]
+        if due:
+            lane.begin(due, stretch.starts)
+            lane.process_given(due, alive)
+            stretch.commit_seconds.append(lane.commit(due))
+            self._retention.see_to(due)
+            stretch.restore_seconds += restored - began
+            stretch.seconds += time.monotonic() - began
+        return bool(due)
+
+    def _told(self, stretch: _Stretch) -> LaneReport:
+        number, commits = stretch.order.number, stretch.commit_seconds
+        lane = self._lanes.get(number)  # none is left where another lane's turn has found damage in it
+        tasks = [] if lane is None else [self._tasks[each] for each in sorted(lane.tasks)]
+        reports = () if lane is None else tuple(lane.report(task) for task in tasks if lane.has_news(task))
+        mean = sum(commits) / len(commits) if commits else 0.0
+        return LaneReport(number, reports, stretch.seconds, stretch.restore_seconds, mean, self._outage())
 
     def _outage(self) -> tuple[int, str] | None:
         outage = None if self._stores.remote is None else self._stores.remote.snapshots.outage

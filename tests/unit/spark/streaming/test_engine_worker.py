@@ -29,10 +29,11 @@ from streamsapp.record import TaskId
 from streamsapp.runtime.client_state import ClientState
 from streamsapp.runtime.micro_batches.model import LaneOrder, LaneReport, LaneTaskReport
 from streamsapp_spark.programs.manifest import ManifestProgram
-from streamsapp_spark.streaming import view, worker
+from streamsapp_spark.streaming import rows as rows_module, view, worker
 from streamsapp_spark.streaming.channel import Server
+from streamsapp_spark.streaming.job import FIGURES, EngineJob
 from streamsapp_spark.streaming.memory import ExecutorMemory
-from streamsapp_spark.streaming.worker import EngineJob, pull
+from streamsapp_spark.streaming.worker import pull
 
 
 class Driver:
@@ -47,7 +48,7 @@ class Driver:
         while True:
             self.heard.append(request := connection.recv())
             if request[0] == "done":
-                connection.send(told(0, 1))
+                connection.send((told(0, 1), False))
                 continue
             order, self.order = self.order, None
             connection.send(order)
@@ -142,7 +143,7 @@ def test_spark_gets_a_row_for_each_record_and_the_first_has_the_figures(
 ) -> None:
     monkeypatch.setattr(worker, "LaneProcess", Processed)
     monkeypatch.setattr(TaskContext, "get", type("Context", (), {"attemptNumber": lambda _: attempt}))
-    answers, heard = iter((LaneOrder(0, ()), told(3, 1), None, told(2, 2))), []
+    answers, heard = iter((LaneOrder(0, ()), (told(3, 1), False), None, told(2, 2))), []
 
     def answer(connection: Connection) -> None:
         while True:
@@ -151,13 +152,54 @@ def test_spark_gets_a_row_for_each_record_and_the_first_has_the_figures(
 
     with closing(Driver(answer)) as driver:
         batches = list(pull(driver.job(tmp_path), 0))
-    assert {batch.schema for batch in batches} == {worker.SCHEMA}
+    assert {batch.schema for batch in batches} == {rows_module.SCHEMA}
     rows = [batch.column(0).to_pylist() for batch in batches]
-    figures = [dict(zip(worker.FIGURES, first, strict=True)) for first, *_ in rows]
+    figures = [dict(zip(FIGURES, first, strict=True)) for first, *_ in rows]
     # A second attempt has rows for what the first one committed, too.
     assert figures == [told(3, 1), told(2, 2)][: 1 + attempt]
     assert [rest for _, *rest in rows] == [[None, None], [None]][: 1 + attempt]
     assert heard == ["join", "done", "take", "owed"][: 3 + attempt]
+
+
+class ReadingOn(Processed):
+    """It is asked again and again for the lanes that go on."""
+
+    asked: list[list[int]] = []  # noqa: RUF012 - the worker makes it
+
+    def run_on(self, orders: list[LaneOrder], *_: object) -> list[LaneReport]:
+        self.asked.append([order.number for order in orders])
+        return [self.run(order) for order in orders]
+
+
+def test_a_worker_has_all_of_its_open_lanes_at_once_and_each_as_long_as_the_driver_lets_it_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "LaneProcess", ReadingOn)
+    monkeypatch.setattr(ReadingOn, "asked", [])
+    orders = [LaneOrder(0, (), is_open=True), LaneOrder(1, (), gives_up=True), LaneOrder(2, (), is_open=True), None]
+    answers = iter([(told(3, 1), False), (told(3, 2), True), (told(3, 3), False), (told(3, 4), False)])
+    heard: list[tuple[str, int | None, bool]] = []
+
+    def answer(connection: Connection) -> None:
+        waiting = iter([*orders, None])
+        while True:
+            name, *rest = connection.recv()
+            if name == "done":
+                heard.append((name, rest[0].number, rest[1:] == [True]))
+                connection.send(next(answers))
+            else:
+                heard.append((name, None, False))
+                connection.send(next(waiting))
+
+    with closing(Driver(answer)) as driver:
+        batches = list(pull(driver.job(tmp_path), 0))
+    assert ReadingOn.asked == [[0, 2], [0]]
+    taken, done = ("take", None, False), "done"
+    assert heard == [
+        ("join", None, False), taken, (done, 1, False), taken, taken,
+        (done, 0, True), (done, 2, True), (done, 0, True), taken,
+    ]  # fmt: skip
+    assert sum(batch.num_rows for batch in batches) == 4 * 3, "rows come in the course of the batch"
 
 
 class Process:

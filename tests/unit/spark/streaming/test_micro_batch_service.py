@@ -42,6 +42,10 @@ class OneLane:
         """A lane is done."""
         self.published.append(report.published)
 
+    def look(self) -> bool:
+        """The broker answers."""
+        return True
+
     def behind(self) -> list[SnapshotLag]:
         if not self.lags:
             raise StreamsError("the object store is away")
@@ -126,7 +130,7 @@ def test_rows_of_an_attempt_that_was_lost_after_its_commit_are_the_next_attempts
     )
     known = {"state_rows": 30, "state_bytes": 300, "lag": 7, "batch_size": 100}
     report = LaneReport(0, tasks, 0.0, 0.0, 0.0, None)
-    assert asked(first, "done", report) == {"records": 3, "outputs": 11, **known, "report": 1}
+    assert asked(first, "done", report) == ({"records": 3, "outputs": 11, **known, "report": 1}, False)
     first.close()
     for number, attempt in enumerate((second, third), 2):
         assert asked(attempt, "join", "b", 0, number - 1) is None
@@ -280,3 +284,93 @@ def test_tasks_are_divided_anew_when_there_have_been_more_cores_for_a_while_and_
     assert asked(spark, "latest")["batch"] == 4
     assert (planner.lanes, fenced) == (3, [True, True])
     assert asked(worker, "claimed", 1) is None
+
+
+class OpenLanes(OneLane):
+    """There are two lanes, whose orders are open."""
+
+    def next(self) -> tuple[LaneOrder, ...]:
+        return (LaneOrder(0, (), is_open=True), LaneOrder(1, (), is_open=True))
+
+
+@pytest.fixture
+def opened(clock: MockClock) -> tuple[MicroBatchService, Connection]:
+    """A batch under way, and the worker that has both lanes."""
+    service = service_of(OpenLanes(), clock)
+    spark, worker = connected(service), connected(service)
+    asked(spark, "latest")
+    asked(spark, "begin", 1)
+    assert asked(worker, "join", "a", 0, 0).number == 0
+    assert asked(worker, "take").number == 1
+    return service, worker
+
+
+def go_on(worker: Connection, number: int = 0) -> bool:
+    _, goes_on = asked(worker, "done", LaneReport(number, (), 0.0, 0.0, 0.0), True)
+    return bool(goes_on)
+
+
+def test_a_worker_goes_on_with_open_lanes_until_their_time_is_over(
+    opened: tuple[MicroBatchService, Connection], clock: MockClock
+) -> None:
+    service, worker = opened
+    for _ in range(4):
+        clock.advance(1_000)
+        assert (go_on(worker), go_on(worker, 1)) == (True, True)
+    assert service.stuck_seconds == 0
+    clock.advance(1_000)
+    assert (go_on(worker), go_on(worker, 1)) == (False, False)
+    assert asked(worker, "take") is None
+    assert service._dispatcher.done
+    assert service.owners == {TASK: "a"}, "they stay where they are"
+
+
+def test_open_lanes_end_when_the_driver_ends_or_another_one_has_started(
+    opened: tuple[MicroBatchService, Connection], clock: MockClock
+) -> None:
+    service, worker = opened
+    service._claim.held = lambda: False  # type: ignore[method-assign]
+    assert go_on(worker), "nobody has looked yet"
+    clock.advance(1_000)
+    assert not go_on(worker)
+    assert str(service.failure).startswith("another driver of this application has started")
+    service.failure = None
+    service.closing.set()
+    assert not go_on(worker, 1)
+
+
+def test_open_lanes_end_when_the_broker_does_not_answer_the_driver(
+    opened: tuple[MicroBatchService, Connection], clock: MockClock
+) -> None:
+    service, worker = opened
+    service._batches.look = lambda: False  # type: ignore[method-assign]
+    clock.advance(1_000)
+    assert not go_on(worker)
+
+
+def test_a_report_of_an_open_lane_that_another_attempt_has_ends_it(
+    opened: tuple[MicroBatchService, Connection],
+) -> None:
+    service, worker = opened
+    assert asked(connected(service), "join", "b", 0, 1).number == 0
+    assert not go_on(worker)
+
+
+def test_open_lanes_end_when_a_lane_of_a_lost_process_waits(clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = MicroBatchService(
+        cast(MicroBatches, OpenLanes()), MicroBatchSize(100, 0), 2, Figures(), clock, cast(DriverClaim, Held()),
+        lambda: None,
+    )  # fmt: skip
+    spark, first, second = (connected(service) for _ in range(3))
+    asked(spark, "latest")
+    asked(spark, "begin", 1)
+    first.send(("join", "a", 0, 0))
+    assert asked(second, "join", "b", 1, 0).number == 1
+    assert first.recv().number == 0
+    second.close()
+    while not service._dispatcher._waiting:
+        pass
+    assert go_on(first), "the next process in its place may come in a moment"
+    monkeypatch.setattr(service._dispatcher, "_lost_at", -10.0)
+    assert not go_on(first), "the next attempt may need its core"
+    assert asked(connected(service), "join", "a", 1, 1).number == 1

@@ -1,0 +1,14 @@
+"""The process that Spark forks its Python workers from: it has imported what each of them needs, once for all.
+
+Spark starts it by its name (``spark.python.daemon.module``). It has no thread but its own when it forks, so nothing is
+imported here that starts any, as numpy and pyarrow do.
+"""
+
+from __future__ import annotations
+
+from pyspark import daemon
+
+from streamsapp_spark.streaming import worker  # noqa: F401 - for its forks
+
+if __name__ == "__main__":
+    daemon.manager()
