@@ -18,7 +18,7 @@ from msgspec import Struct
 from streamsapp.errors import StreamsError
 from streamsapp.remote.snapshot import Snapshot
 from streamsapp.state.task_stores import TaskStores
-from streamsapp_spark.hopeless import HOPELESS
+from streamsapp_spark.replay.hopeless import HOPELESS
 from streamsapp_spark.replay.stage_rows import InputRows, message_batch
 from streamsapp_spark.replay.task_run import ArrowBatches, GroupRun, TaskRun, Work, is_last_try, run_task
 from streamsapp_spark.snapshots.database_comparison import Comparison, EntryReader, EntryText, compared_stores

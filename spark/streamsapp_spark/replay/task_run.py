@@ -24,8 +24,8 @@ from streamsapp.remote.bootstraps import HistoryRange
 from streamsapp.runtime.process_settings import CYCLIC_GC
 from streamsapp.state.kinds.key_value import KeyValueStoreImpl
 from streamsapp.tasks.task_plan import ConsumedOffset, TaskPlan
-from streamsapp_spark.hopeless import HOPELESS
 from streamsapp_spark.replay.global_stores import global_stores
+from streamsapp_spark.replay.hopeless import HOPELESS
 from streamsapp_spark.replay.job import Application, ReplayJob, application
 from streamsapp_spark.replay.loop import group_advances
 from streamsapp_spark.replay.pruning import without_external_sinks

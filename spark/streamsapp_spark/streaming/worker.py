@@ -33,7 +33,7 @@ from streamsapp.runtime.directory_lock import DirectoryLock
 from streamsapp.runtime.micro_batches.model import LaneOrder, LaneReport
 from streamsapp.runtime.micro_batches.process import LaneProcess
 from streamsapp.topology.builder import Topology
-from streamsapp_spark.hopeless import HOPELESS
+from streamsapp_spark.replay.hopeless import HOPELESS
 from streamsapp_spark.session.executor_versions import refuse_other_versions
 from streamsapp_spark.streaming.channel import ask
 from streamsapp_spark.streaming.job import EngineJob
