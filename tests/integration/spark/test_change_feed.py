@@ -139,7 +139,6 @@ def test_changes_have_the_types_of_the_serdes_and_deletions_have_no_value(app: A
         ("b", {"words": ["yy"], "last": 2}, 20),
         ("b", None, 40),
     ]
-    # Its changelog is the topic itself.
     assert shown(everything(reader(app, "things"))) == [("t", 7, 5), ("t", None, 9), ("u", 8, 6)]
 
 
@@ -328,8 +327,7 @@ spark.stop()
 
 
 def test_a_query_of_spark_goes_on_where_its_checkpoint_is(app: App, tmp_path: Path) -> None:
-    kafka, things = app.instances.kafka, stored(app).builder("things").changelog_topic
-    assert things is not None
+    kafka, things = app.instances.kafka, f"{app.name}-things-changelog"
     (tmp_path / "twice.py").write_text(TWICE)
     arguments = [str(tmp_path), str(app.manifest), kafka.bootstrap_servers, things]
 
