@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +137,6 @@ def test_changes_have_the_types_of_the_serdes_and_deletions_have_no_value(app: A
         ("b", {"words": ["yy"], "last": 2}, 20),
         ("b", None, 40),
     ]
-    # Its changelog is the topic itself.
     assert shown(everything(reader(app, "things"))) == [("t", 7, 5), ("t", None, 9), ("u", 8, 6)]
 
 
@@ -278,29 +275,6 @@ def test_a_changelog_that_was_made_anew_is_another_one(app: App) -> None:
 
 # ---- in Spark ------------------------------------------------------------------------------------------------------
 
-QUERY = """
-import sys
-from pyspark.sql import SparkSession
-folder, manifest, trigger = sys.argv[1:]
-spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-spark = spark.config("spark.sql.warehouse.dir", folder + "/tables").getOrCreate()
-spark.sparkContext.setLogLevel("OFF")
-if trigger == "availableNow":
-    spark.sql(f"CREATE TABLE seen USING streamsapp OPTIONS (manifest '{manifest}', store 'seen')")
-    changes = spark.readStream.table("seen")
-else:
-    changes = spark.readStream.format("streamsapp").options(manifest=manifest, store="seen").load()
-print("columns", changes.schema.simpleString(), flush=True)
-query = changes.writeStream.format("parquet").option("checkpointLocation", folder + "/checkpoint")
-query = query.trigger(availableNow=True) if trigger == "availableNow" else query.trigger(processingTime=trigger)
-query.start(folder + "/sink").awaitTermination()
-rows = spark.read.parquet(folder + "/sink")
-for row in rows.select("task", "offset", "key", "value.last").collect():
-    print("row", *row, flush=True)
-spark.stop()
-"""
-
-
 TWICE = """
 import sys
 from confluent_kafka import Producer
@@ -328,8 +302,7 @@ spark.stop()
 
 
 def test_a_query_of_spark_goes_on_where_its_checkpoint_is(app: App, tmp_path: Path) -> None:
-    kafka, things = app.instances.kafka, stored(app).builder("things").changelog_topic
-    assert things is not None
+    kafka, things = app.instances.kafka, f"{app.name}-things-changelog"
     (tmp_path / "twice.py").write_text(TWICE)
     arguments = [str(tmp_path), str(app.manifest), kafka.bootstrap_servers, things]
 
@@ -357,80 +330,3 @@ def test_a_query_of_spark_goes_on_where_its_checkpoint_is(app: App, tmp_path: Pa
     assert sorted(first.splitlines()) == before
     assert sorted(second.splitlines()) == lines()
     assert len(lines()) == len(before) + 2
-
-
-def query(app: App, folder: Path, trigger: str) -> subprocess.Popen[str]:
-    """A session with a Java process of its own, which can be killed with it."""
-    (folder / "query.py").write_text(QUERY)
-    own = {name: value for name, value in os.environ.items() if "PYSPARK" not in name}
-    return subprocess.Popen(
-        [sys.executable, str(folder / "query.py"), str(folder), str(app.manifest), trigger],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        env={**own, "PYSPARK_PYTHON": sys.executable},
-    )
-
-
-@pytest.fixture
-def running(broker: EmbeddedBroker, tmp_path: Path) -> Iterator[tuple[App, str]]:
-    """An application with an instance that runs."""
-    app, words, _ = started(broker, tmp_path, "fed")
-    instance = app.start()
-    yield app, words
-    instance.close()
-
-
-@pytest.mark.long
-def test_a_query_that_was_killed_reads_each_change_once(running: tuple[App, str], tmp_path: Path) -> None:
-    app, words = running
-    kafka, topic = app.instances.kafka, f"{app.name}-seen-changelog"
-    folder, sent = tmp_path / "query", 0
-    folder.mkdir()
-
-    def send(count: int) -> None:
-        nonlocal sent
-        numbers = range(sent, sent + count)
-        values = [b"forget" if number % 7 == 0 else b"w%d" % number for number in numbers]
-        produce(
-            kafka, words, [(b"k%d" % (each % 11), value, each) for each, value in zip(numbers, values, strict=True)]
-        )
-        sent += count
-
-    def batches() -> int:
-        return len(list((folder / "checkpoint" / "commits").glob("[0-9]*")))
-
-    send(50)
-    app.processed(words)
-    process = query(app, folder, "100 milliseconds")
-
-    def has_committed() -> bool:
-        assert process.poll() is None, process.communicate()[1][-4000:]
-        send(3)
-        return batches() > 3
-
-    try:
-        eventually(has_committed, "batches", 600.0)
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-    send(50)
-    app.processed(words)
-    code, said, errors = finished(query(app, folder, "availableNow"))
-    assert code == 0, errors[-4000:]
-    columns, *rows = said.splitlines()
-    wanted = (
-        "struct<key:string,value:struct<words:array<string>,last:bigint>,timestamp:bigint,task:string,offset:bigint>"
-    )
-    assert columns == f"columns {wanted}"
-    part = stored(app).part_with("seen").id
-    made = []
-    for message in kafka.read(topic):
-        value, key = message.value(), message.key()
-        assert key is not None
-        last = None if value is None else json.loads(value)["last"]
-        made.append(f"row {part}_{message.partition()} {message.offset()} {key.decode()} {last}")
-    assert len(made) > 50
-    assert any(line.endswith(" None") for line in made)
-    assert sorted(rows) == sorted(made)
