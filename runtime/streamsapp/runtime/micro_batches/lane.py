@@ -84,12 +84,8 @@ class Lane:
         self.adopted: dict[TopicPartition, tuple[int, str]] = {}
         self._kept = False
         self._work: dict[TaskId, _Work] = {}
-        #: What was done since the tasks were reported.
-        self._done: dict[TaskId, _Done] = {}
-        #: How far the inputs of each task had been read when it was reported.
-        self._reported: dict[TaskId, list[int]] = {}
+        self._reports = _Reports()
         self._internal = layout.repartition_topics
-        self._state_rows = StateRows()
         self._control = ProcessingControl()
         self._producer.start()
 
@@ -193,7 +189,7 @@ class Lane:
             ended.append(task.freeze())
         epochs = [epoch for epoch in ended if epoch is not None]
         for task_id, work in self._work.items():
-            self._done.setdefault(task_id, _Done()).add(work)
+            self._reports.done.setdefault(task_id, _Done()).add(work)
         if not epochs and not any(work.outputs for work in self._work.values()):
             self._producer.abort()
             return time.monotonic() - began
@@ -210,19 +206,19 @@ class Lane:
 
     def has_news(self, task: StreamTask) -> bool:
         """Says whether a task has done or passed over anything since it was reported."""
-        return task.id in self._done or self._reported.get(task.id) != self._places(task)
+        return task.id in self._reports.done or self._reports.places.get(task.id) != self._places(task)
 
     def report(self, task: StreamTask) -> LaneTaskReport:
         """Tell what a task did since it was reported."""
-        self._reported[task.id] = self._places(task)
-        done, statistics = self._done.pop(task.id, _Done()), task.stores.statistics()
+        self._reports.places[task.id] = self._places(task)
+        done, statistics = self._reports.done.pop(task.id, _Done()), task.stores.statistics()
         return LaneTaskReport(
             task.id,
             done.records,
             done.outputs,
             {partition: self._position(task, partition) for partition in task.plan.inputs},
             dict(task.committed_offsets),
-            self._state_rows.of(task.id, task.stores, statistics),
+            self._reports.state_rows.of(task.id, task.stores, statistics),
             sum(
                 each.get("total_sst_files_size", 0) + each.get("cur_size_all_mem_tables", 0)
                 for each in statistics.values()
@@ -260,6 +256,17 @@ class _Done:
         self.records += more.records
         self.outputs += more.outputs
         self.passed_on += more.passed_on
+
+
+@dataclass
+class _Reports:
+    """The things that reports of tasks are made of."""
+
+    #: What was done since the tasks were reported.
+    done: dict[TaskId, _Done] = field(default_factory=dict)
+    #: How far the inputs of each task had been read when it was reported.
+    places: dict[TaskId, list[int]] = field(default_factory=dict)
+    state_rows: StateRows = field(default_factory=StateRows)
 
 
 @dataclass
