@@ -262,7 +262,7 @@ class _Done:
 class _Reports:
     """The things that reports of tasks are made of."""
 
-    #: What was done since the tasks were reported.
+    #: The work that was done since the tasks were reported.
     done: dict[TaskId, _Done] = field(default_factory=dict)
     #: How far the inputs of each task had been read when it was reported.
     places: dict[TaskId, list[int]] = field(default_factory=dict)

@@ -42,7 +42,7 @@ class LaneOrder:
 
     @property
     def starts(self) -> dict[TopicPartition, int]:
-        """Where its tasks begin as long as neither the group nor a snapshot stands anywhere."""
+        """The offsets at which its tasks begin as long as neither the group nor a snapshot stands anywhere."""
         return {each: target.start for it in self.tasks for each, target in it.targets.items()}
 
 
