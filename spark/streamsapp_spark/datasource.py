@@ -44,7 +44,7 @@ from streamsapp_spark.tables.feed_rows import refuse_without_feed
 from streamsapp_spark.tables.freshness import checked
 from streamsapp_spark.tables.options import comment, given, of_stream, of_table, required
 from streamsapp_spark.tables.snapshot_reader import SnapshotReader, Table, wanted_keys
-from streamsapp_spark.tables.types.column import Column
+from streamsapp_spark.tables.types.column import TypedColumn
 
 #: Options that choose snapshots, which a feed has nothing to do with.
 _OF_SNAPSHOTS = (names.AS_OF, names.CHANGES, names.KEYS, names.BEHIND, names.PARTITIONS)
@@ -116,8 +116,8 @@ def _columns(app: StoredApplication, options: dict[str, str]) -> StoreColumns:
     kind = builder.type
     return StoreColumns(
         builder.name,
-        Column.of(key),
-        Column.of(value),
+        TypedColumn.of(key),
+        TypedColumn.of(value),
         kind.window_of is not None,
         isinstance(kind, VersionedType),
         changes=names.CHANGES in options,

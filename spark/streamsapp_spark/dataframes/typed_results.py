@@ -21,7 +21,7 @@ from streamsapp.topology.builder import Topology
 from streamsapp.topology.nodes import SinkNode
 from streamsapp_spark.dataframes.results import SCHEMA
 from streamsapp_spark.programs.shipped import PickledProgram
-from streamsapp_spark.tables.types.column import Column
+from streamsapp_spark.tables.types.column import TypedColumn
 from streamsapp_spark.tables.types.parts import quoted, sql_type
 
 #: Required of a configuration, and asked for nothing.
@@ -56,7 +56,7 @@ class _Side(NamedTuple):
     """The keys or the values of a topic."""
 
     name: str
-    column: Column
+    column: TypedColumn
     read: Callable[[bytes], Any]
 
     def array(self, data: pa.Array, topic: str) -> pa.Array:
@@ -87,14 +87,14 @@ _REST = ("partition", "timestamp", "headers")
 def _read(program: PickledProgram, topic: str) -> tuple[tuple[_Side, ...], pa.Schema]:
     topology, _ = program.load()
     sides = tuple(
-        _Side(name, Column.of(serde), serde.bind(topic, is_key=name == "key").deserialize)
+        _Side(name, TypedColumn.of(serde), serde.bind(topic, is_key=name == "key").deserialize)
         for name, serde in _serdes(topology, topic).items()
     )
     return sides, _fields(topology, topic)
 
 
 def _fields(topology: Topology, topic: str) -> pa.Schema:
-    ours = [(name, Column.of(serde).arrow) for name, serde in _serdes(topology, topic).items()]
+    ours = [(name, TypedColumn.of(serde).arrow) for name, serde in _serdes(topology, topic).items()]
     return pa.schema([*ours, *((name, SCHEMA.field(name).type) for name in _REST)])
 
 

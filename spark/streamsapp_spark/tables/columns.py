@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from streamsapp.errors import ConfigError, StreamsError
 from streamsapp_spark.tables.json_schema import fault_in, refuse_types
-from streamsapp_spark.tables.types.column import Column
+from streamsapp_spark.tables.types.column import TypedColumn
 from streamsapp_spark.tables.types.parts import quoted, sql_type
 
 _BATCH = 10_000
@@ -28,8 +28,8 @@ class StoreColumns:
     """The columns of one store."""
 
     store: str
-    key_column: Column
-    value_column: Column
+    key_column: TypedColumn
+    value_column: TypedColumn
     #: Says whether its keys have windows.
     windowed: bool
     #: Says whether it keeps versions.

@@ -167,7 +167,7 @@ def refuse_late(partition: TopicPartition, before: int | None) -> None:
 
 
 class Changelog:
-    """What Kafka knows of a store's changelog."""
+    """The offsets and the settings of a store's changelog, as Kafka has them."""
 
     def __init__(self, app: StoredApplication, store: str) -> None:
         builder = app.builder(store, with_snapshots=False)

@@ -24,7 +24,7 @@ from streamsapp_spark.tables.columns import StoreColumns, arrow_batches
 from streamsapp_spark.tables.freshness import IGNORE, store_lags, tell
 from streamsapp_spark.tables.rows import changed_rows, stored_rows
 from streamsapp_spark.tables.task_count import task_count
-from streamsapp_spark.tables.types.column import TYPES, Column
+from streamsapp_spark.tables.types.column import TYPES, TypedColumn
 
 #: Tasks whose snapshots are looked up at a time.
 _LOOKED_UP = 8
@@ -126,7 +126,7 @@ class SnapshotReader(DataSourceReader):
         return changed_rows(app, self._table.columns, (before, snapshot), directory)
 
 
-def wanted_keys(text: str, column: Column) -> frozenset[Any]:
+def wanted_keys(text: str, column: TypedColumn) -> frozenset[Any]:
     """Reads the option ``keys``. Raises ``ConfigError`` for what is no list of keys."""
     if not column.is_simple:
         raise ConfigError(

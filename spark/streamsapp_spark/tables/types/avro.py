@@ -19,8 +19,8 @@ from streamsapp_spark.tables.types.parts import (
     Items,
     JsonText,
     Part,
-    Record,
     Scalar,
+    Struct,
     Text,
 )
 
@@ -92,7 +92,7 @@ class _Schema:
             return JsonText()
         inner = (*within, name)
         fields = tuple((each["name"], self.part(each["type"], space, inner)) for each in schema["fields"])
-        return Record(fields) if fields else JsonText()
+        return Struct(fields) if fields else JsonText()
 
     def _by_name(self, name: str, space: str, within: tuple[str, ...]) -> Part:
         if name in _SCALARS:

@@ -22,8 +22,8 @@ from streamsapp_spark.tables.types.parts import (
     Items,
     JsonText,
     Part,
-    Record,
     Scalar,
+    Struct,
     Text,
 )
 
@@ -88,7 +88,7 @@ def _record(of: Any, within: tuple[Any, ...]) -> Part:
     kind = of.cls
     if kind in within or getattr(of, "array_like", False) or not of.fields:
         return JsonText()
-    return Record(
+    return Struct(
         tuple((getattr(each, "encode_name", each.name), _part(each.type, (*within, kind))) for each in of.fields)
     )
 
@@ -97,7 +97,7 @@ def _model(kind: Any, within: tuple[Any, ...]) -> Part:
     """Returns the type of a pydantic model, whose fields msgspec describes one by one."""
     if kind in within or not kind.model_fields or "root" in kind.model_fields:
         return JsonText()
-    return Record(
+    return Struct(
         tuple(
             (field.serialization_alias or field.alias or name, _annotated(field.annotation, (*within, kind)))
             for name, field in kind.model_fields.items()

@@ -39,7 +39,7 @@ _PLAIN: dict[str, Callable[[Any], Any]] = {
 
 
 @dataclass(frozen=True)
-class Column:
+class TypedColumn:
     """The type of a column, and the way of a serde's values into it."""
 
     #: The name of the serde.
@@ -49,7 +49,7 @@ class Column:
     form: str = "plain"
 
     @classmethod
-    def of(cls, serde: AnySerde) -> Column:
+    def of(cls, serde: AnySerde) -> TypedColumn:
         """Raises ``ConfigError`` for an Avro schema that cannot be read."""
         fields = None if serde.plain is None else serde.plain.fields
         if fields is None:

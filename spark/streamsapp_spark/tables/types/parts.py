@@ -66,7 +66,7 @@ class JsonText:
 
 
 @dataclass(frozen=True)
-class Record:
+class Struct:
     """A mapping with known fields; one that is not there is null."""
 
     fields: tuple[tuple[str, Part], ...]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from streamsapp_spark.tables.types.parts import INSTANT, Entries, Items, JsonText, Part, Record, Scalar
+from streamsapp_spark.tables.types.parts import INSTANT, Entries, Items, JsonText, Part, Scalar, Struct
 
 _TIME = "google.protobuf.Timestamp"
 #: Messages whose JSON says more than their fields.
@@ -58,7 +58,7 @@ def _message(of: Any, within: tuple[str, ...]) -> Part:
         return Scalar(INSTANT)
     if _is_text(of, within):
         return JsonText()
-    return Record(tuple((each.name, _field(each, (*within, of.full_name))) for each in of.fields))
+    return Struct(tuple((each.name, _field(each, (*within, of.full_name))) for each in of.fields))
 
 
 def _field(field: Any, within: tuple[str, ...]) -> Part:

@@ -22,13 +22,13 @@ from streamsapp import Serdes
 from streamsapp.errors import ConfigError, StreamsError
 from streamsapp.serdes.schema_registry import SchemaRegistry
 from streamsapp_spark.tables.columns import StoreColumns, arrow_batches
-from streamsapp_spark.tables.types.column import Column
+from streamsapp_spark.tables.types.column import TypedColumn
 from streamsapp_spark.tables.types.parts import sql_type
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
-def stored(column: Column, *values: Any) -> list[Any]:
+def stored(column: TypedColumn, *values: Any) -> list[Any]:
     """The values as Arrow has them in the column, which is where Spark takes them from."""
     found: list[Any] = pa.array([column.converted(each) for each in values], column.arrow).to_pylist()
     return found
@@ -65,7 +65,7 @@ class Order:
 
 
 def test_a_dataclass_is_a_struct_of_its_fields() -> None:
-    column = Column.of(Serdes.json(Order))
+    column = TypedColumn.of(Serdes.json(Order))
     assert sql_type(column.arrow) == (
         "struct<`id`: bigint, `colour`: string, `size`: bigint, "
         "`items`: array<struct<`name`: string, `price`: double>>, `tags`: map<string, bigint>, "
@@ -99,10 +99,10 @@ class Person(BaseModel):
 
 
 def test_structs_models_and_generic_types_have_the_names_of_their_json() -> None:
-    column = Column.of(Serdes.msgpack(Renamed))
+    column = TypedColumn.of(Serdes.msgpack(Renamed))
     assert sql_type(column.arrow) == "struct<`firstName`: string, `lastSeen`: bigint>"
     assert stored(column, Renamed("x")) == [{"firstName": "x", "lastSeen": None}]
-    model = Column.of(Serdes.json(Person))
+    model = TypedColumn.of(Serdes.json(Person))
     assert sql_type(model.arrow) == (
         "struct<`fullName`: string, `born`: date, `items`: array<struct<`name`: string, `price`: double>>, "
         "`friend`: string>"
@@ -111,8 +111,8 @@ def test_structs_models_and_generic_types_have_the_names_of_their_json() -> None
     (found,) = stored(model, Person(fullName="p", born=NOON.date(), items=[Item("o", 3)], friend=friend))
     assert (found["fullName"], found["born"], found["items"]) == ("p", NOON.date(), [{"name": "o", "price": 3.0}])
     assert json.loads(found["friend"]) == {"fullName": "f", "born": "2026-01-31", "items": [], "friend": None}
-    assert sql_type(Column.of(Serdes.json(list[Item])).arrow) == "array<struct<`name`: string, `price`: double>>"
-    assert stored(Column.of(Serdes.json(dict[str, int])), {"a": 1}) == [[("a", 1)]]
+    assert sql_type(TypedColumn.of(Serdes.json(list[Item])).arrow) == "array<struct<`name`: string, `price`: double>>"
+    assert stored(TypedColumn.of(Serdes.json(dict[str, int])), {"a": 1}) == [[("a", 1)]]
 
 
 SCHEMA = {
@@ -135,7 +135,7 @@ SCHEMA = {
 
 
 def test_an_avro_schema_gives_the_columns() -> None:
-    column = Column.of(SchemaRegistry("http://nobody.invalid").avro(json.dumps(SCHEMA)))
+    column = TypedColumn.of(SchemaRegistry("http://nobody.invalid").avro(json.dumps(SCHEMA)))
     assert sql_type(column.arrow) == (
         "struct<`id`: bigint, `price`: decimal(9,2), `at`: timestamp_ltz, `local`: timestamp_ntz, `day`: date, "
         "`side`: string, `other`: string, `sizes`: array<int>, `legs`: map<string, string>, `either`: string>"
@@ -157,7 +157,7 @@ def test_an_avro_schema_gives_the_columns() -> None:
 @pytest.mark.parametrize("text", ["{", '{"type": "record"}', '"nothing"', "7", '{"type": 7}'])
 def test_what_is_no_avro_schema_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="an Avro schema cannot be read"):
-        Column.of(SchemaRegistry("http://nobody.invalid").avro(text))
+        TypedColumn.of(SchemaRegistry("http://nobody.invalid").avro(text))
 
 
 def message_class() -> Any:
@@ -190,7 +190,7 @@ def message_class() -> Any:
 def test_a_protobuf_message_is_a_struct_of_its_fields() -> None:
     kind = message_class()
     serde = Serdes.protobuf(kind)
-    column = Column.of(serde)
+    column = TypedColumn.of(serde)
     assert sql_type(column.arrow) == (
         "struct<`id`: decimal(20,0), `note`: string, `colour`: string, `sizes`: array<float>, "
         "`counts`: map<string, int>, `parent`: string, `at`: timestamp_ltz>"
@@ -204,15 +204,17 @@ def test_a_protobuf_message_is_a_struct_of_its_fields() -> None:
 
 
 def test_serdes_that_say_nothing_of_their_values_give_text() -> None:
-    assert stored(Column.of(Serdes.json()), {"a": "ä"}, "x", 1) == ['{"a":"ä"}', '"x"', "1"]
-    assert stored(Column.of(Serdes.msgpack()), {1: b""}) == ['{"1":"b\'\'"}']
-    assert stored(Column.of(Serdes.uuid()), UUID(int=1)) == ["00000000-0000-0000-0000-000000000001"]
+    assert stored(TypedColumn.of(Serdes.json()), {"a": "ä"}, "x", 1) == ['{"a":"ä"}', '"x"', "1"]
+    assert stored(TypedColumn.of(Serdes.msgpack()), {1: b""}) == ['{"1":"b\'\'"}']
+    assert stored(TypedColumn.of(Serdes.uuid()), UUID(int=1)) == ["00000000-0000-0000-0000-000000000001"]
     custom = Serdes.of(str.encode, bytes.decode, name="mine")
-    assert stored(Column.of(custom), ("a", 1)) == ["('a', 1)"]
+    assert stored(TypedColumn.of(custom), ("a", 1)) == ["('a', 1)"]
 
 
 def test_a_value_that_its_column_cannot_have_is_named() -> None:
-    columns = StoreColumns("orders", Column.of(Serdes.string()), Column.of(Serdes.json(dict[str, int])), False, False)
+    columns = StoreColumns(
+        "orders", TypedColumn.of(Serdes.string()), TypedColumn.of(Serdes.json(dict[str, int])), False, False
+    )
     schema = pa.schema([(name, kind) for name, kind in columns._types.items()])
     rows = [("good", [("a", 1)], 1, "0_0", 5), ("odd", [("a", 1 << 63)], 1, "0_0", 6)]
     with pytest.raises(
