@@ -27,7 +27,7 @@ from streamsapp.tasks.time_markers import TimeMarker
 from streamsapp_spark.history.stage_frames import spark_partitions_of
 from streamsapp_spark.replay.loop import group_advances
 from streamsapp_spark.replay.pruning import without_external_sinks
-from streamsapp_spark.replay.replay import Replay
+from streamsapp_spark.replay.replay import RecordedMarkers, Replay
 from streamsapp_spark.replay.stage_rows import ORDER, SCHEMA, InputRows, OutputRows, task_row
 from streamsapp_spark.replay.stages import Stages
 from streamsapp_spark.replay.task_inputs import from_rows
@@ -109,7 +109,8 @@ class Staged:
             needed = without_external_sinks(plan.sub_topology, lambda topic: plan.topic_name(topic) in internal)
             plan = replace(plan, sub_topology=needed)
         replay = Replay(plan, self.config, self.directory / str(plan.id), self.resources, shared)
-        replay.add_recorded({each: self._markers[each] for each in plan.inputs if each in self._markers})
+        recorded = {each: RecordedMarkers(self._markers[each]) for each in plan.inputs if each in self._markers}
+        replay.add_recorded(recorded)
         return replay
 
     def _shuffled(

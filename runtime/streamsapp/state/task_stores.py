@@ -12,7 +12,8 @@ So an engine never holds what Kafka has not committed, and offsets are never ahe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
@@ -38,6 +39,8 @@ from streamsapp.state.persistence import Persistence
 from streamsapp.state.provenance import Provenance
 
 _NO_INPUTS: Inputs = {}
+#: Entries that are looked at together.
+_CHUNK = 1_000
 
 
 class Expiry(NamedTuple):
@@ -102,6 +105,15 @@ class TaskStores:
     def families(self) -> dict[str, str]:
         """The RocksDB column family of each persistent store."""
         return {name: store.family for name, store in self._managed.items() if store.persistent}
+
+    def living(self, store: str, entries: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+        """Yields entries of a store, which may be those of another database, without the ones that no caller asks for
+        any more at the time where this store stands: whether a database has them yet depends on when it was
+        committed."""
+        managed, left = self._managed[store], iter(entries)
+        while chunk := dict(islice(left, _CHUNK)):
+            for key in managed.layout.living(chunk, managed.facts):
+                yield key, chunk[key]
 
     def expiries(self) -> Iterator[Expiry]:
         """Returns the stores whose changelogs expire, as far as anything was written to them, without stores whose

@@ -33,6 +33,8 @@ class Execution(NamedTuple):
     #: Says whether a grouped row that was not there has the initial aggregate for its old value, as in Kafka Streams
     #: without record caches, whatever the program says.
     without_caches: bool = False
+    #: Says whether the input is history, in which the offsets of repartition topics are the replay's own.
+    over_history: bool = False
     #: Of the one task: its calls of coroutine functions. None are made where nothing else is said.
     calls: TaskCalls = TaskCalls(None)
 
@@ -50,7 +52,7 @@ def record_by_record() -> Execution:
 def over_history() -> Execution:
     """In the past: each record looks for results of closed windows, and each change goes to its group, as how fast
     records come must not matter."""
-    return Execution(0, asks_again=True, combines=False)
+    return Execution(0, asks_again=True, combines=False, over_history=True)
 
 
 class TaskContext:

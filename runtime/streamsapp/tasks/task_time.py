@@ -19,7 +19,7 @@ from streamsapp.serdes.windowed import MAX_TIMESTAMP
 from streamsapp.tasks.punctuation import Schedule
 from streamsapp.tasks.record_queue import RecordQueue, TimedQueue
 from streamsapp.tasks.task_context import TaskContext
-from streamsapp.tasks.time_markers import NO_TIME, ByteStore, MarkerLog, TimeMarker, ToldTime, time_header
+from streamsapp.tasks.time_markers import BEFORE_ALL, NO_TIME, ByteStore, MarkerLog, TimeMarker, ToldTime, time_header
 from streamsapp.topology.time_flow import TimeFlow
 
 
@@ -133,7 +133,8 @@ class TaskTime:
         topic = queue.partition.topic
         if isinstance(what, ToldTime):
             queue.position = offset + 1
-            self._log.hear(topic, what, offset)
+            # History is before all that the topic has: a task that goes on from here must not forget what it was told.
+            self._log.hear(topic, what, BEFORE_ALL if self._context.execution.over_history else offset)
             time = self._of_told(queue).time
         else:
             self._log.add(topic, what, queue.topic_id)
@@ -156,8 +157,10 @@ class TaskTime:
                 queue.topic_id = topic_id
                 self._log.drop_before(partition.topic, MAX_TIMESTAMP, most=sys.maxsize)
 
-    def add_recorded(self, queue: TimedQueue, markers: Iterable[TimeMarker]) -> None:
-        """Apply markers at their places that were recorded elsewhere. No record is processed yet."""
+    def add_recorded(self, queue: TimedQueue, markers: Iterable[TimeMarker], topic_id: bytes) -> None:
+        """Apply markers at their places that were recorded elsewhere, of the topic with this id, which may be empty. No
+        record is processed yet."""
+        queue.topic_id = topic_id
         for marker in sorted(markers, key=lambda each: each.time):
             self._log.add(queue.partition.topic, marker, queue.topic_id)
             if marker.time > queue.partition_time:

@@ -18,6 +18,8 @@ from streamsapp.serdes.windowed import MAX_TIMESTAMP
 TIME_HEADER = "__streamsapp_time"
 #: No time: the partition has had no record so far.
 NO_TIME = -1
+#: In place of the offset of a record that told the time: it was one before all that the topic has now.
+BEFORE_ALL = -1
 
 _TIME = Struct(">Q")
 #: Version, offset, says whether the input is idle; the topic's id follows, if it is known.
@@ -89,7 +91,7 @@ class MarkerLog:
             self._store.put(key, None)
 
     def hear(self, topic: str, told: ToldTime, offset: int) -> None:
-        """Keep what a task upstream has told last, in the record with this offset."""
+        """Keep what a task upstream has told last, in the record with this offset, or ``BEFORE_ALL``."""
         self._store.put(_writer(topic, told.task), _HEARD.pack(_VERSION, told.tasks, told.time, told.idle, offset))
 
     def forget_heard(self, topic: str, sub_topologies: Iterable[int], offset: int) -> None:

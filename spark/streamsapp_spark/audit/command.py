@@ -13,11 +13,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from streamsapp.config import client_properties
 from streamsapp.errors import ManifestError
+from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.groups import GroupAdmin
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TopicPartition
 from streamsapp.remote.bootstraps import Bootstraps, HistoryRange
 from streamsapp.runtime.application_layout import ApplicationLayout, lay_out
+from streamsapp.serdes.offset_metadata import OffsetMetadata
 from streamsapp_spark.audit.plan import AuditFacts, AuditPlan, AuditPlanner
 from streamsapp_spark.audit.report import AuditReport
 from streamsapp_spark.audit.task import AuditWork, Message, auditing, decoded
@@ -32,7 +34,7 @@ from streamsapp_spark.replay.worker_reports import Address, Listener
 from streamsapp_spark.session.command import Command
 from streamsapp_spark.session.driver_port import driver_host
 from streamsapp_spark.session.session import session
-from streamsapp_spark.snapshots.database_comparison import compared_stores
+from streamsapp_spark.snapshots.database_comparison import audited_stores
 
 
 def run(options: argparse.Namespace) -> int:
@@ -61,7 +63,7 @@ class _Audit(Command):
         return 0 if report.is_good else 1
 
     def _refuse_unknown_store(self, stages: Stages) -> None:
-        stores = sorted({each.name for part in stages.parts.values() for each in compared_stores(part.stores, None)})
+        stores = sorted({each.name for part in stages.parts.values() for each in audited_stores(part, None)})
         if self._options.store is not None and self._options.store not in stores:
             known = ", ".join(stores) or "none"
             raise ManifestError(
@@ -75,11 +77,24 @@ class _Audit(Command):
             self._config,
             self._objects,
             GroupAdmin(self._config).committed(),
+            self._committed_times(layout),
             PartitionOffsets(self._config, {each for plan in layout.plans.values() for each in plan.inputs}),
             None if bootstrap is None else bootstrap.begun(),
             done,
             self._runs(),
         )
+
+    def _committed_times(self, layout: ApplicationLayout) -> dict[TopicPartition, int]:
+        """Returns the time that inputs with time markers had reached at the last commit."""
+        marked = [plan for plan in layout.plans.values() if plan.sub_topology.time is not None]
+        if not marked:
+            return {}
+        consumer = PartitionConsumer(client_properties.main_consumer(self._config))
+        try:
+            committed = consumer.committed([each for plan in marked for each in plan.inputs])
+        finally:
+            consumer.close()
+        return {each: OffsetMetadata.decode(metadata).partition_time for each, (_, metadata) in committed.items()}
 
     def _runs(self) -> bool | None:
         if GroupAdmin(self._config).activity() is not None:

@@ -17,11 +17,11 @@ from streamsapp.remote.bootstraps import BootstrapBegun, BootstrapDone, HistoryR
 from streamsapp.remote.manifest_chain import ManifestChain
 from streamsapp.remote.object_store import ObjectStore
 from streamsapp.remote.snapshot import Snapshot
-from streamsapp.serdes.offset_metadata import OffsetMetadata
+from streamsapp.serdes.offset_metadata import UNKNOWN_TIME, OffsetMetadata
 from streamsapp_spark.history.end_offsets import PartitionOffsets
 from streamsapp_spark.replay.stages import Stage, Stages
 from streamsapp_spark.replay.task_inputs import from_kafka
-from streamsapp_spark.snapshots.database_comparison import compared_stores
+from streamsapp_spark.snapshots.database_comparison import audited_stores
 from streamsapp_spark.snapshots.download import NoSnapshotError, newest
 
 #: The way to snapshots that have everything, by what the application does.
@@ -43,6 +43,8 @@ class AuditFacts:
     config: StreamsConfig
     objects: ObjectStore
     committed: Mapping[TopicPartition, int]
+    #: The time that inputs with time markers had reached by then; -1: not known.
+    times: Mapping[TopicPartition, int]
     bounds: PartitionOffsets
     begun: BootstrapBegun | None
     done: BootstrapDone | None
@@ -88,7 +90,7 @@ class AuditPlanner:
 
     def plan(self) -> AuditPlan:
         numbers = [number for stage in self._stages.in_order for number in stage]
-        parts = [each for each in numbers if compared_stores(self._stages.parts[each].stores, self._store)]
+        parts = [each for each in numbers if audited_stores(self._stages.parts[each], self._store)]
         sound = [task_id for number in parts for task_id in self._comparable(number)]
         upstream = {above for task_id in sound for above in self._stages.above(task_id.subtopology)}
         tasks = {*sound, *(task_id for number in upstream for task_id in self._stages.tasks(number))}
@@ -156,6 +158,24 @@ class AuditPlanner:
                     f"task {task_id}: its snapshot stands at offset {position} of {partition}, and it has gone on to "
                     f"{self._known.committed[partition]}; {self._known.remedy}"
                 )
+            elif upstream and self._has_later_markers(task_id, partition):
+                yield (
+                    f"task {task_id}: since its snapshot, time markers of {partition} have moved time on; "
+                    f"{self._known.remedy}"
+                )
+
+    def _has_later_markers(self, task_id: TaskId, partition: TopicPartition) -> bool:
+        """Says whether the time of an input has moved on since its task's snapshot, which stands at the same offset."""
+        times = self._snapshot_times(task_id)
+        return partition in times and self._known.times.get(partition, UNKNOWN_TIME) > times[partition]
+
+    def _snapshot_times(self, task_id: TaskId) -> dict[TopicPartition, int]:
+        """Returns the time of each input where a task's snapshot stands; of a task without one, nothing."""
+        points = self._snapshots[task_id].inputs if task_id in self._snapshots else ()
+        return {
+            TopicPartition(each.topic, each.partition): OffsetMetadata.decode(each.metadata).partition_time
+            for each in points
+        }
 
     def _start(self, partition: TopicPartition) -> int:
         """Returns the offset from which on a partition is replayed: where its bootstrap began, else its first
@@ -186,12 +206,11 @@ class AuditPlanner:
         return any(True for _ in from_kafka(HistoryRange(*partition, max(low, position), high), self._known.config))
 
     def _add_ranges(self, task_id: TaskId) -> None:
-        if task_id in self._snapshots:
-            for point in self._snapshots[task_id].inputs:
-                time = OffsetMetadata.decode(point.metadata).partition_time
-                self._plan.times[TopicPartition(point.topic, point.partition)] = time
+        inputs = self._stages.layout.plans[task_id].inputs
+        committed = {each: time for each in inputs if (time := self._known.times.get(each, UNKNOWN_TIME)) >= 0}
+        self._plan.times |= self._snapshot_times(task_id) if task_id in self._snapshots else committed
         positions = self._positions(task_id)
-        for partition in self._stages.layout.plans[task_id].inputs:
+        for partition in inputs:
             self._note_lag(task_id, partition)
             low = self._known.bounds.lows[partition]
             if partition.topic in self._stages.layout.repartition_topics:

@@ -21,7 +21,7 @@ from streamsapp.state.task_stores import TaskStores
 from streamsapp_spark.replay.hopeless import HOPELESS
 from streamsapp_spark.replay.stage_rows import InputRows, message_batch
 from streamsapp_spark.replay.task_run import ArrowBatches, GroupRun, TaskRun, Work, is_last_try, run_task
-from streamsapp_spark.snapshots.database_comparison import Comparison, EntryReader, EntryText, compared_stores
+from streamsapp_spark.snapshots.database_comparison import Comparison, EntryReader, EntryText, audited_stores
 from streamsapp_spark.snapshots.download import bring, database_of, numbered
 
 _BATCH = 1_000
@@ -144,9 +144,10 @@ def _compared(work: AuditWork, run: TaskRun, stores: TaskStores, snapshot: Snaps
         database_of(run.app.resources, list(families.values()), run.directory / "expected") as expected,
         database_of(run.app.resources, list(families.values()), run.directory / "found") as found,
     ):
-        for store in compared_stores(run.plan.sub_topology.stores, work.store):
+        for store in audited_stores(run.plan.sub_topology, work.store):
             family = families[store.name]
-            comparison = Comparison(expected.scan(family, b"", None, False), found.scan(family, b"", None, False))
+            sides = (each.scan(family, b"", None, False) for each in (expected, found))
+            comparison = Comparison(*(stores.living(store.name, each) for each in sides))
             topic = run.plan.changelog_topics.get(store.name, store.name)
             words = EntryText(EntryReader(store, topic, run.config))
             offset = snapshot.stores[store.name].offset if store.name in snapshot.stores else -1

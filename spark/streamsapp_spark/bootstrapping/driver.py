@@ -39,7 +39,14 @@ from streamsapp.runtime.application_layout import ApplicationLayout, fingerprint
 from streamsapp.tasks.task_plan import TaskPlan
 from streamsapp.topology.builder import Topology
 from streamsapp_spark.bootstrapping.outcome import Outcome
-from streamsapp_spark.bootstrapping.preconditions import INSTEAD, begin, has_gone_on, refuse_running, refuse_used
+from streamsapp_spark.bootstrapping.preconditions import (
+    INSTEAD,
+    begin,
+    has_gone_on,
+    has_run,
+    refuse_running,
+    refuse_used,
+)
 from streamsapp_spark.bootstrapping.task import BootstrapWork, bootstrapping
 from streamsapp_spark.history.end_offsets import PartitionOffsets, refuse_other
 from streamsapp_spark.history.places import Tables
@@ -121,7 +128,7 @@ class Bootstrap:
             self._refuse_change(before.begun(), layout)
         else:
             records = internal_records(self._config, layout, {topic.name for topic in missing})
-            refuse_used(self._group, self._id, self._objects, records)
+            refuse_used(self._config, self._group, self._objects, records)
             found = self._ranges(KafkaHistory(), layout) if self._tables is None else ()
         with sessions as spark:
             history = self._open(spark, layout)
@@ -162,7 +169,7 @@ class Bootstrap:
         """Refuses a change of the application: the same command must go on with the begun work."""
         since = f"began at {begun.begun_at}"
         differs = "start again from nothing with `streamsapp reset`, then `streamsapp bootstrap`"
-        if self._group.committed():
+        if has_run(self._config, self._group.committed()):
             raise ManifestError([f"{self._id} has run since its bootstrap {since}; {differs}"])
         if begun.fingerprints != _fingerprints(layout):
             raise ManifestError([f"spec.topology: is not the one that the bootstrap {since} with; {differs}"])
@@ -253,7 +260,7 @@ class Bootstrap:
     def _done_before(self, bootstrap: BootstrapState) -> Outcome:
         done = bootstrap.done()
         refuse_other(bootstrap.begun().ranges, self._options.until, f"was done at {done.done_at}")
-        if has_gone_on(self._group, done):
+        if has_gone_on(self._config, self._group, done):
             raise ManifestError(
                 [f"{self._id} has run since its bootstrap was done at {done.done_at}: its state is kept; {INSTEAD}"]
             )

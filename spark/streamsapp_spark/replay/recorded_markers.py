@@ -12,13 +12,14 @@ from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.record import UNKNOWN_TOPIC, TopicPartition
 from streamsapp.remote.bootstraps import HistoryRange
 from streamsapp.tasks.task_plan import TaskPlan
-from streamsapp.tasks.time_markers import TimeMarker, read_marker
+from streamsapp.tasks.time_markers import read_marker
+from streamsapp_spark.replay.replay import RecordedMarkers
 from streamsapp_spark.replay.task_inputs import from_kafka
 
 
 def recorded_markers(
     plan: TaskPlan, config: StreamsConfig, until: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, list[TimeMarker]]:
+) -> dict[TopicPartition, RecordedMarkers]:
     """Returns the markers of each source of a task, none later than its time in ``until``."""
     flow = plan.sub_topology.time
     if flow is None or not flow.idle_after_ms or flow.store not in plan.changelogs:
@@ -33,11 +34,12 @@ def recorded_markers(
         consumer.close()
     ids = {name: found_topics.get(name, UNKNOWN_TOPIC).id_bytes for name in topics}
     entries = {} if bounds is None else _entries(HistoryRange(*changelog, *bounds), config)
-    found: dict[TopicPartition, list[TimeMarker]] = {}
+    found: dict[TopicPartition, RecordedMarkers] = {}
     for partition in marked:
         read = (read_marker(partition.topic, key, data, ids[partition.topic]) for key, data in entries.items())
         limit = until.get(partition)
-        found[partition] = [each for each in read if each is not None and (limit is None or each.time <= limit)]
+        markers = [each for each in read if each is not None and (limit is None or each.time <= limit)]
+        found[partition] = RecordedMarkers(markers, ids[partition.topic])
     return found
 
 

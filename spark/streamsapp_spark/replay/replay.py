@@ -11,6 +11,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from streamsapp.clock import SystemClock
 from streamsapp.config.streams_config import StreamsConfig
@@ -33,6 +34,13 @@ STEP, COMMIT_EVERY = 2_000, 1_000_000
 UNCOMMITTED_BYTES = 64 << 20
 #: Later than any timestamp.
 NO_BOUND = 1 << 63
+
+
+class RecordedMarkers(NamedTuple):
+    """The markers of one input, and the id of its topic, which is empty if it is not known."""
+
+    markers: Sequence[TimeMarker]
+    topic_id: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -104,12 +112,12 @@ class Replay:
         for partition in self._plan.inputs.keys() - self._inputs.keys():
             self._task.reached_end(partition)
 
-    def add_recorded(self, markers: Mapping[TopicPartition, Sequence[TimeMarker]]) -> None:
+    def add_recorded(self, markers: Mapping[TopicPartition, RecordedMarkers]) -> None:
         """Applies time markers where they were recorded, before anything is processed."""
         for partition, recorded in markers.items():
             queue = self._task.queues[partition]
             if self._task.time is not None and isinstance(queue, TimedQueue):
-                self._task.time.add_recorded(queue, recorded)
+                self._task.time.add_recorded(queue, recorded.markers, recorded.topic_id)
 
     def add(self, partition: TopicPartition, records: Sequence[InputRecord]) -> None:
         """Appends records to a partition that is not among the inputs."""

@@ -61,7 +61,7 @@ def refuse_state(
         raise ManifestError([f"{config.application_id} has state already: it was bootstrapped, or seeded; {INSTEAD}"])
     layout, missing = plan_layout(topology, config, admin)
     records = internal_records(config, layout, {topic.name for topic in missing})
-    refuse_used(group, config.application_id, objects, records)
+    refuse_used(config, group, objects, records)
     return layout, missing
 
 

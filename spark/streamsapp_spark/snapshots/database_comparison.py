@@ -18,6 +18,7 @@ from streamsapp.state.kinds.expiring import ExpiringType
 from streamsapp.state.kinds.expiry import Lasting, key_of
 from streamsapp.state.kinds.versioned import VersionedType
 from streamsapp.state.kinds.versions import Version, VersionLayout
+from streamsapp.topology.nodes import SubTopology
 
 Entries = Iterator[tuple[bytes, bytes]]
 
@@ -129,3 +130,9 @@ def compared_stores(stores: Iterable[StoreBuilder], only: str | None) -> list[St
         and (each.logging or each.changelog_topic is not None)
         and only in (None, each.name)
     ]
+
+
+def audited_stores(part: SubTopology, only: str | None) -> list[StoreBuilder]:
+    """Returns the stores that an audit compares: time markers are no result of the input, but a part of it."""
+    markers = None if part.time is None else part.time.store
+    return [each for each in compared_stores(part.stores, only) if each.name != markers]

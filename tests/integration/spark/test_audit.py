@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,35 @@ def test_finds_what_is_altered_missing_or_doubled_and_nothing_in_what_is_right(
     code, _, errors = app.run("audit", "--store", "count")
     assert code == 2
     assert "--store: no snapshot holds a store 'count'; the stores that snapshots hold: counts" in errors
+
+
+COUNTED_IN_WINDOWS = """
+from streamsapp import *
+
+TEXT, LONG = Serdes.string(), Serdes.long()
+
+def topology():
+    builder = StreamsBuilder()
+    words = builder.stream("{words}", Consumed(TEXT, TEXT)).group_by_key(Grouped(TEXT, TEXT))
+    words.windowed_by(TimeWindows.of(1_000)).count(Materialized("counts", key_serde=TEXT, value_serde=LONG))
+    return builder.build()
+"""
+
+
+def test_windows_that_are_over_and_still_in_a_snapshot_are_no_differences(instances: Instances, kafka: Kafka) -> None:
+    words = kafka.create_topic("words", PARTITIONS)
+    app = App(instances, kafka.unique("windows"), COUNTED_IN_WINDOWS.replace("{words}", words))
+    instance = app.start()
+    for second in range(5):  # of one segment, which is deleted as a whole, and written in epochs of their own
+        produce(kafka, words, [(b"k%d" % n, b"x", 1_000 * second + n) for n in range(50)])
+        app.processed(words)
+        time.sleep(2)  # for longer than it takes until a snapshot writes everything
+    instance.close(30)
+    code, said, errors = app.run("audit", "--master", "local[2]")
+    assert (code, said.splitlines()) == (
+        0,
+        [f"{app.name}: no differences in 50 keys of counts, {PARTITIONS} tasks"],
+    ), errors[-4000:]
 
 
 COUNTED_BY_KEY = """

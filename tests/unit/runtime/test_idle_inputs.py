@@ -153,7 +153,9 @@ def test_a_recorded_marker_is_applied_at_its_place_and_none_is_decided_anew(tmp_
     made = Input(tmp_path, {IN: ConsumedOffset(1, 50_000)})
     try:
         assert made.task.time is not None
-        made.task.time.add_recorded(made.queue, [TimeMarker(2, 64_000, idle=False), TimeMarker(1, 60_000, idle=False)])
+        made.task.time.add_recorded(
+            made.queue, [TimeMarker(2, 64_000, idle=False), TimeMarker(1, 60_000, idle=False)], b""
+        )
         records = [fed_record("in", 0, at, b"k", b"v", 61_000, None) for at in (1, 2)]
         made.task.add_records(IN, records)
         seen = []

@@ -370,3 +370,33 @@ def test_a_key_that_is_too_short_is_refused_by_name_when_it_is_restored(stores: 
     ]
     with pytest.raises(StateStoreError, match=r"record c-0@4 is not an entry .* reset the application"):
         stores.restore("w", records, 5)
+
+
+def test_the_living_windows_of_a_database_are_the_same_however_often_it_was_committed(tmp_path: Path) -> None:
+    windows = builder(Stores.persistent_window_store)
+    often, once = opened(tmp_path / "often", windows), opened(tmp_path / "once", windows)
+    family = often.families["w"]
+    for stores in (often, once):
+        for minute in range(15):
+            stores.stores["w"].put(f"k{minute % 3}", str(minute), minute * MINUTE)
+            if stores is often:
+                commit(stores)
+                stores.checkpoint(tmp_path / f"often-{minute}" / "rocksdb")  # which writes all of them to RocksDB
+        commit(stores)
+        stores.checkpoint(tmp_path / "last" / f"{stores is often}" / "rocksdb")
+        stores.close()
+    found = []
+    reader = opened(tmp_path / "reader", windows)
+    for minute in range(15):
+        reader.stores["w"].put("at", "any", minute * MINUTE)
+    commit(reader)
+    for name in (True, False):
+        database = TaskDatabase(tmp_path / "last" / str(name) / "rocksdb", [family], StateResources(16 << 20))
+        whole = list(database.scan(family, b"", None, False))
+        found.append((len(whole), list(reader.living("w", database.scan(family, b"", None, False)))))
+        database.close()
+    reader.close()
+    (often_has, living), (once_has, of_once) = found
+    assert often_has > once_has
+    assert living == of_once
+    assert len(living) == 10

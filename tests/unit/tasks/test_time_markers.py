@@ -10,6 +10,7 @@ from hypothesis import given, strategies as st
 from streamsapp.record import RawRecord, TaskId
 from streamsapp.tasks.fed_records import fed_record
 from streamsapp.tasks.time_markers import (
+    BEFORE_ALL,
     NO_TIME,
     TIME_HEADER,
     MarkerLog,
@@ -78,6 +79,13 @@ def test_what_is_read_again_is_not_known_before() -> None:
     for partition, offset in ((0, 3), (1, 7)):
         log.hear("topic", ToldTime(TaskId(2, partition), 2, 100, idle=False), offset)
     log.forget_heard("topic", [2], 7)
+    assert [each.task for each in log.heard("topic", 2)] == [TaskId(2, 0)]
+
+
+def test_what_was_told_in_history_is_known_from_the_first_record_on() -> None:
+    log = MarkerLog(Entries())
+    log.hear("topic", ToldTime(TaskId(2, 0), 1, 100, idle=True), BEFORE_ALL)
+    log.forget_heard("topic", [2], 0)
     assert [each.task for each in log.heard("topic", 2)] == [TaskId(2, 0)]
 
 
