@@ -136,8 +136,7 @@ def _brought(run: TaskRun, number: int) -> Snapshot:
 
 
 def _compared(work: AuditWork, run: TaskRun, stores: TaskStores, snapshot: Snapshot) -> Iterator[Message]:
-    ours = run.directory / "expected" / "rocksdb"
-    stores.checkpoint(ours)
+    stores.checkpoint(run.directory / "expected" / "rocksdb")
     task, inputs = str(run.plan.id), {f"{each.topic}-{each.partition}": each.offset for each in snapshot.inputs}
     families = stores.families
     with (
@@ -146,8 +145,8 @@ def _compared(work: AuditWork, run: TaskRun, stores: TaskStores, snapshot: Snaps
     ):
         for store in audited_stores(run.plan.sub_topology, work.store):
             family = families[store.name]
-            sides = (each.scan(family, b"", None, False) for each in (expected, found))
-            comparison = Comparison(*(stores.living(store.name, each) for each in sides))
+            ours, theirs = (each.scan(family, b"", None, False) for each in (expected, found))
+            comparison = Comparison(stores.living(store.name, ours), stores.living(store.name, theirs))
             topic = run.plan.changelog_topics.get(store.name, store.name)
             words = EntryText(EntryReader(store, topic, run.config))
             offset = snapshot.stores[store.name].offset if store.name in snapshot.stores else -1
