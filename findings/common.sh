@@ -89,3 +89,67 @@ def expect(what, found, expected):
         raise SystemExit(f"this has changed: {expected} was expected")
 PYTHON
 }
+
+# Spark 4.3.0 and a module with a Python data source whose rows are the options that its reader was told. It needs Java
+# 17 or newer.
+spark() {
+  packages pyspark==4.3.0 pyarrow==21.0.0 pandas==2.3.3
+  export FOLDER=$folder PYTHONPATH=$folder PYSPARK_PYTHON=$python
+  cat > "$folder/finding_spark.py" <<'PYTHON'
+import json
+import os
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader
+
+
+class Told(DataSource):
+    @classmethod
+    def name(cls):
+        return "told"
+
+    def schema(self):
+        with open(os.environ["FOLDER"] + "/schema", "a") as file:
+            file.write(of_day(self.options) + "\n")
+        return "told string"
+
+    def reader(self, schema):
+        return Reader(of_day(self.options))
+
+
+class Reader(DataSourceReader):
+    def __init__(self, told):
+        self.told = told
+
+    def read(self, partition):
+        yield (self.told,)
+
+
+def of_day(options):
+    return json.dumps({name: value for name, value in options.items() if name == "day"})
+
+
+def at_creation():
+    """The options that the first call of schema() was told."""
+    with open(os.environ["FOLDER"] + "/schema") as file:
+        return json.loads(file.readline())
+
+
+def options(frame):
+    """The options that the readers of a query were told."""
+    return [json.loads(row.told) for row in frame.collect()]
+
+
+@contextmanager
+def session():
+    settings = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "OFF"}
+    settings["spark.sql.warehouse.dir"] = os.environ["FOLDER"] + "/warehouse"
+    made = SparkSession.builder.master("local[1]").config(map=settings).getOrCreate()
+    try:
+        made.dataSource.register(Told)
+        yield made
+    finally:
+        made.stop()
+PYTHON
+}

@@ -108,7 +108,9 @@ def test_a_rollout_whose_first_restart_shows_too_long_a_gap_is_held_until_it_is_
     until(lambda: set(revisions(world).values()) == {rollout["revision"]}, "all pods have the new revision")
     world.until_ready()
     steps = world.status()["history"][0]["steps"]
-    assert [(it["observedSeconds"], it["predictedSeconds"]) for it in steps][1:] == [(0.35, 0.35)] * 2
+    assert [it["predictedSeconds"] for it in steps][1:] == [0.35] * 2
+    # On a busy machine the next step may begin before the pods of one are looked at: it shows nothing then.
+    assert {it["observedSeconds"] for it in steps[1:]} - {None} == {0.35}
     assert "none such was observed yet" in steps[0]["predictedFrom"]
 
 
