@@ -106,13 +106,13 @@ class _DriverRun:
         return [
             [
                 {"key": key.key, "start": key.start_ms, "end": key.end_ms} if isinstance(key, Windowed) else key,
-                _shown_value(value),
+                shown_value(value),
             ]
             for key, value in _all(self.driver.get_state_store(name))
         ]
 
 
-def _shown_value(value: Any) -> Any:
+def shown_value(value: Any) -> Any:
     """A value of a store with its time, and with the headers that it has."""
     if isinstance(value, AggregationWithHeaders):
         return {"value": value.aggregation, "headers": _shown_headers(value.headers)}

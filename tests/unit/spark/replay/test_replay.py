@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from compare import Program, _encoded, handlers, run_as_instances
+from compare import Program, _encoded, handlers, run_as_instances, shown_value
 from generate_dsl import dsl_program
 from hurried_rows import HURRIED
 from programs import build
@@ -30,7 +30,6 @@ from streamsapp import (
 from streamsapp.dsl.ktable import KTable
 from streamsapp.outgoing import OutputRecord
 from streamsapp.record import RawRecord
-from streamsapp.state.api import ValueAndTimestamp
 
 EVENTS = 40
 
@@ -186,10 +185,7 @@ def replayed(program: Program, directory: Path, *, results: bool) -> Staged:
 
 
 def _shown(entries: list[tuple[Any, Any]]) -> list[list[Any]]:
-    return [
-        [key, {"value": value.value, "timestamp": value.timestamp} if isinstance(value, ValueAndTimestamp) else value]
-        for key, value in entries
-    ]
+    return [[key, shown_value(value)] for key, value in entries]
 
 
 def _record(record: OutputRecord) -> dict[str, Any]:
