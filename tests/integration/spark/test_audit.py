@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from instances import Instances, produce
+from instances import Instances, eventually, produce
 from kafka_cluster import Kafka
 from spark_apps import App
 from streamsapp import Serdes, TaskId
@@ -133,14 +132,19 @@ def topology():
 """
 
 
+def _records_in_snapshots(app: App) -> int:
+    """The number of input records that the newest snapshots of all tasks have."""
+    newest = [app.chain(f"0_{number}").newest()[1] for number in range(PARTITIONS)]
+    return sum(point.offset for each in newest if each is not None for point in each.inputs)
+
+
 def test_windows_that_are_over_and_still_in_a_snapshot_are_no_differences(instances: Instances, kafka: Kafka) -> None:
     words = kafka.create_topic("words", PARTITIONS)
     app = App(instances, kafka.unique("windows"), COUNTED_IN_WINDOWS.replace("{words}", words))
     instance = app.start()
     for second in range(5):  # of one segment, which is deleted as a whole, and written in epochs of their own
         produce(kafka, words, [(b"k%d" % n, b"x", 1_000 * second + n) for n in range(50)])
-        app.processed(words)
-        time.sleep(2)  # for longer than it takes until a snapshot writes everything
+        eventually(lambda: _records_in_snapshots(app) == 50 * (second + 1), "snapshots of all that was written")  # noqa: B023
     instance.close(30)
     code, said, errors = app.run("audit", "--master", "local[2]")
     assert (code, said.splitlines()) == (
