@@ -143,7 +143,7 @@ def test_windows_that_are_over_and_still_in_a_snapshot_are_no_differences(instan
     app = App(instances, kafka.unique("windows"), COUNTED_IN_WINDOWS.replace("{words}", words))
     instance = app.start()
     for second in range(5):  # of one segment, which is deleted as a whole, and written in epochs of their own
-        produce(kafka, words, [(b"k%d" % n, b"x", 1_000 * second + n) for n in range(50)])
+        produce(kafka, words, [(b"k%d" % n, b"x", 1_000 * (second + 1) + n) for n in range(50)])
         eventually(lambda: _records_in_snapshots(app) == 50 * (second + 1), "snapshots of all that was written")  # noqa: B023
     instance.close(30)
     code, said, errors = app.run("audit", "--master", "local[2]")
