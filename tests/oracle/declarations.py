@@ -27,7 +27,13 @@ _ADDS = {
     "global_store": "add_global_store",
     "read_only_store": "add_read_only_state_store",
 }
-_STORE_TYPES = {"kv": "keyValue", "timestamped": "timestampedKeyValue"}
+_STORE_TYPES = {
+    "kv": "keyValue",
+    "timestamped": "timestampedKeyValue",
+    "headed": "timestampedKeyValueWithHeaders",
+    "headed_window": "timestampedWindowWithHeaders",
+    "headed_session": "sessionWithHeaders",
+}
 #: By the kind of windows, what their first number is called.
 _WINDOWS = {"time": "sizeMs", "sliding": "differenceMs", "session": "gapMs", "unlimited": "startMs"}
 
@@ -95,7 +101,7 @@ class Declarer:
 
     def _store(self, step: Step) -> Step:
         kind = step.get("kind", "kv")
-        kept = {"retention": "retentionMs"} | ({"size": "windowSizeMs"} if kind == "window" else {})
+        kept = {"retention": "retentionMs"} | ({"size": "windowSizeMs"} if kind in ("window", "headed_window") else {})
         options = _options(step, _STORE) | _options(step, kept)
         return options | {"type": _STORE_TYPES.get(kind, kind), "caching": step.get("caching", False)}
 
