@@ -148,7 +148,7 @@ class Sent:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark_batches")
     parser.add_argument("--only", type=re.compile, default=re.compile(""), help="variants whose name this matches")
-    parser.add_argument("--runs", type=int, default=1, help="runs of each, in turn, of which medians are kept")
+    parser.add_argument("--runs", type=int, default=1, help="runs of each, in turn; the medians are kept")
     parser.add_argument("--smoke", action="store_true", help="does it work? Figures mean nothing and are not kept")
     options = parser.parse_args()
     family.end_on_sigterm()

@@ -6,7 +6,8 @@ Called by the tests of batches.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from instances import Instances, eventually, produce
@@ -132,3 +133,17 @@ def grouped(app: Application) -> Topology:
     counted = words.group_by_key().count(Materialized("counts", key_serde=TEXT, value_serde=LONG))
     counted.to_stream().to(app.counts, Produced(key_serde=TEXT, value_serde=LONG))
     return builder.build()
+
+
+@contextmanager
+def applications(instances: Instances) -> Iterator[Callable[..., Application]]:
+    """Makes applications, as ``Application`` does; their processes are closed at the end."""
+    made: list[Application] = []
+
+    def make(seen: Callable[[str], object] = str) -> Application:
+        made.append(Application(instances, seen))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()

@@ -77,14 +77,10 @@ class Admin(AdminClient):
 
     def _look_up(self, topics: Iterable[str]) -> None:
         for topic in self._leaders.unknown(topics):
-            self._found(topic)
-
-    def _found(self, topic: str) -> TopicMetadata:
-        found: TopicMetadata = self.list_topics(topic, timeout=LOOKUP_TIMEOUT).topics[topic]
-        if found.error is not None:
-            raise KafkaException(found.error)
-        self._leaders.learned(topic)
-        return found
+            found: TopicMetadata = self.list_topics(topic, timeout=LOOKUP_TIMEOUT).topics[topic]
+            if found.error is not None:
+                raise KafkaException(found.error)
+            self._leaders.learned(topic)
 
 
 class _Leaders:

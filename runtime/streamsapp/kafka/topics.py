@@ -33,6 +33,7 @@ from streamsapp.deadline import Deadline
 from streamsapp.errors import StreamsError, TopicError
 from streamsapp.kafka.admin import Admin
 from streamsapp.kafka.cluster import Cluster
+from streamsapp.kafka.partition_offsets import Offsets
 from streamsapp.kafka.renewal import Renewal
 from streamsapp.kafka.requests import Requests
 from streamsapp.record import TopicIdentity, TopicPartition
@@ -160,9 +161,7 @@ class TopicAdmin:
         asking = self._ask(lambda: self._admin.list_offsets(asked, isolation_level=level, request_timeout=TIMEOUT))
         return OffsetRequest(asking, self._requests)
 
-    def ends(
-        self, partitions: Collection[TopicPartition]
-    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    def ends(self, partitions: Collection[TopicPartition]) -> tuple[Offsets, Offsets]:
         """The first and the next offset of partitions, asked in two round trips (``Cluster.ends``)."""
         return self._ask(lambda: self._cluster.ends(partitions, TIMEOUT))
 

@@ -9,10 +9,10 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TypeAlias
 
 from streamsapp.errors import StateStoreError, TaskCorruptedError
 from streamsapp.kafka.consumer import PartitionConsumer
+from streamsapp.kafka.partition_offsets import Offsets
 from streamsapp.kafka.retry import repeated
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TopicPartition
@@ -23,8 +23,6 @@ from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_plan import ConsumedOffset
 
 log = logging.getLogger(__name__)
-
-Offsets: TypeAlias = dict[TopicPartition, int]
 
 #: An answer that takes longer may be that of a broker that stood still, and was replaced as the leader; it may also
 #: have been asked who leads now, and learns that it does not within the time after which all is asked again. Seconds.

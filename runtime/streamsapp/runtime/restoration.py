@@ -27,9 +27,10 @@ from queue import Empty, SimpleQueue
 from streamsapp.clock import Clock
 from streamsapp.deadline import Deadline
 from streamsapp.errors import ReplicaLostError, TaskCorruptedError
+from streamsapp.kafka.partition_offsets import Offsets
 from streamsapp.record import TaskId
 from streamsapp.remote.transfer_rates import MeasuredRate
-from streamsapp.runtime.changelog_positions import Offsets, locate, refuse_to_repeat
+from streamsapp.runtime.changelog_positions import locate, refuse_to_repeat
 from streamsapp.runtime.corruptions import Corruptions
 from streamsapp.runtime.directory_preparation import NOTHING_TO_PREPARE, DirectoryPreparer, PreparedDirectory
 from streamsapp.runtime.restore_consumer import RestoreConsumer

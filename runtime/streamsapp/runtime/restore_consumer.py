@@ -16,9 +16,10 @@ from streamsapp.clock import Clock
 from streamsapp.errors import StateStoreError
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.fetching.fetched import Fetched
+from streamsapp.kafka.partition_offsets import Offsets
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import UNKNOWN_TOPIC, InputRecord, TaskId, TopicPartition
-from streamsapp.runtime.changelog_positions import Offsets, refuse_to_begin_anew, settle_start
+from streamsapp.runtime.changelog_positions import refuse_to_begin_anew, settle_start
 from streamsapp.runtime.changelog_reader import ChangelogReader, Observation
 from streamsapp.runtime.listeners import SuspendReason
 from streamsapp.runtime.outdated_state import TombstoneRetention, objection_to_task

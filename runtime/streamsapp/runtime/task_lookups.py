@@ -19,9 +19,10 @@ from confluent_kafka import KafkaException
 from streamsapp.clock import Clock
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.fetching.fetched import Topics
+from streamsapp.kafka.partition_offsets import Offsets
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TaskId, TopicPartition
-from streamsapp.runtime.changelog_positions import Offsets, ends
+from streamsapp.runtime.changelog_positions import ends
 from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import StreamTask
 

@@ -73,7 +73,7 @@ class StoreColumns:
 
     @property
     def _types(self) -> dict[str, pa.DataType]:
-        """Returns the types of all columns, but for those that ``fields`` names."""
+        """Returns the types of all columns that ``fields`` does not name."""
         key, value = self.key_column.arrow, self.value_column.arrow
         known = {"key": key, "value": value, "old_value": value, "new_value": value}
         known |= {"change": pa.string(), "task": pa.string()}

@@ -29,7 +29,7 @@ _decode = msgspec.json.Decoder(dict[str, str]).decode
 
 
 def of_table(options: Mapping[str, str], schema: StructType) -> dict[str, str]:
-    """Returns the options by the names above: those of the reader, or those that a table in a catalog was made with.
+    """Returns the options by the names above: the reader's own, or the options that a table in a catalog was made with.
     Raises ``ConfigError`` for an option beside the latter. One statement may name the table twice, and then Spark (4.3)
     reads both with the options of one of them, without a word."""
     found, stored = given(options), _stored(schema)
@@ -44,8 +44,8 @@ def of_table(options: Mapping[str, str], schema: StructType) -> dict[str, str]:
 
 
 def of_stream(options: Mapping[str, str], schema: StructType) -> dict[str, str]:
-    """Returns the options of a stream. ``spark.readStream`` names one table, so its options may stand beside those that
-    a table in a catalog was made with."""
+    """Returns the options of a stream. ``spark.readStream`` names one table, so its options may stand beside the
+    options that a table in a catalog was made with."""
     return _stored(schema) | given(options)
 
 

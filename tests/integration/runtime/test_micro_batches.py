@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewTopic
 
 import batch_language
-from batched_words import Application, grouped, with_snapshots
+from batched_words import Application, applications, grouped, with_snapshots
 from instances import TIMEOUT, Instances, eventually, produce
 from kafka_cluster import wait_until_seen
 from streamsapp import (
@@ -48,15 +48,8 @@ Make = Callable[..., Application]
 @pytest.fixture
 def make(instances: Instances) -> Iterator[Make]:
     """Makes an application, whose processes are closed at the end."""
-    made: list[Application] = []
-
-    def new(seen: Callable[[str], object] = str) -> Application:
-        made.append(Application(instances, seen))
-        return made[-1]
-
-    yield new
-    for each in made:
-        each.close()
+    with applications(instances) as make:
+        yield make
 
 
 @pytest.fixture

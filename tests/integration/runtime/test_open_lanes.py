@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import pytest
 
-from batched_words import Application
+from batched_words import Application, applications
 from instances import TIMEOUT, Instances, eventually
 from streamsapp.errors import FencedError, StreamsError, TaskCorruptedError
 from streamsapp.kafka.sending import AbortableError
@@ -28,15 +28,8 @@ Make = Callable[..., Application]
 @pytest.fixture
 def make(instances: Instances) -> Iterator[Make]:
     """Makes an application, whose processes are closed at the end."""
-    made: list[Application] = []
-
-    def new(seen: Callable[[str], object] = str) -> Application:
-        made.append(Application(instances, seen))
-        return made[-1]
-
-    yield new
-    for each in made:
-        each.close()
+    with applications(instances) as make:
+        yield make
 
 
 class ReadingOn:

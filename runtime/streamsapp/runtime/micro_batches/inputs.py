@@ -45,7 +45,7 @@ class LaneInputs:
         self._ahead: dict[TopicPartition, deque[Sequence[InputRecord]]] = {}
         self._ahead_bytes: dict[TopicPartition, int] = {}
         self._paused: set[TopicPartition] = set()
-        #: Partitions of which the broker had no more when they were fetched last.
+        #: Partitions that the broker had no more records of when they were fetched last.
         self._at_end: set[TopicPartition] = set()
         #: The offset up to which everything was fetched, and up to which everything was given to the task.
         self._fetched: dict[TopicPartition, int] = {}
@@ -103,8 +103,8 @@ class LaneInputs:
         return waiting
 
     def give_all(self, task: StreamTask) -> None:
-        """Give a task all that was fetched of its inputs. An input of which many records wait for another one gets no
-        more."""
+        """Give a task all that was fetched of its inputs. An input gets no more while many of its records
+        wait for another input."""
         for partition in task.plan.inputs:
             if len(task.queues[partition]) < _AHEAD:
                 self._give(partition, self._fetched[partition])
