@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
@@ -206,10 +206,20 @@ def test_a_changelog_that_lost_what_comes_after_the_snapshot_is_an_error_and_not
 def truncate(remote: Remote, offset: int) -> None:
     """The broker forgets the beginning of the changelog, which only compacts otherwise."""
     set_policy(remote, "compact,delete")
-    deleting = {TopicPartition(remote.changelog, 0, offset)}
-    for future in remote.kafka.admin.delete_records(list(deleting)).values():
-        future.result()
+    eventually(lambda: deleted(remote, offset), "deleting records of the changelog")
     set_policy(remote, "compact")
+
+
+def deleted(remote: Remote, offset: int) -> bool:
+    """Says whether the records are gone: a broker refuses while its log does not know the new policy yet."""
+    partition = TopicPartition(remote.changelog, 0, offset)
+    try:
+        remote.kafka.admin.delete_records([partition])[partition].result()
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.POLICY_VIOLATION:
+            raise
+        return False
+    return True
 
 
 def set_policy(remote: Remote, policy: str) -> None:
