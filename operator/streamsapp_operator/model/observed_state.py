@@ -68,6 +68,8 @@ class TaskReport:
     worker: str | None = None
     #: Records that the pod has and could process now, without those of open transactions; ``None``: not reported.
     waiting: int | None = None
+    #: Nothing of its input is processed until a user says so.
+    paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

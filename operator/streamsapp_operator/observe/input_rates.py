@@ -2,7 +2,8 @@
 
 There is one for each application, called by the observer on the thread of its loop. Counts are untrusted, as user code
 runs in pods: a count that goes back begins anew. The input is the processed records and the growth of the waiting ones,
-whichever pods have the tasks. How much a pod does is known while it has the same tasks and runs them all.
+whichever pods have the tasks; input of paused tasks waits for a user, and not for a pod. How much a pod does is known
+while it has the same tasks and runs them all.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ class RateObserver:
             self._pods.pop(pod.uid, None)
             return None
         active = [task for task in pod.report.tasks if task.role is ReportedRole.ACTIVE]
-        lags = [task.input_lag for task in active if task.input_lag is not None and task.processed is not None]
-        lag = sum(lags) if len(lags) == len(active) else None
+        known = all(task.input_lag is not None and task.processed is not None for task in active)
+        lag = sum(task.input_lag or 0 for task in active if not task.paused) if known else None
         moved, works = self._count(pod.uid, active), lag is not None and _works(pod.report, active)
         if moved or not works:
             self._pods.pop(pod.uid, None)

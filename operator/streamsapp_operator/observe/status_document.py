@@ -82,6 +82,7 @@ class _Task(_Fields, frozen=True):
     waiting_records: Count | None = None
     commits: Count | None = None
     worker: Text | None = None
+    paused: bool = False
 
 
 class _Outage(_Fields, frozen=True):
@@ -231,6 +232,7 @@ def _task(task: _Task) -> TaskReport:
         task.commits,
         task.worker,
         task.waiting_records,
+        task.paused,
     )
 
 

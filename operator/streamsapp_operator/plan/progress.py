@@ -121,7 +121,7 @@ def _working(inputs: PlanInput, revision: str) -> Iterator[tuple[PodSeen, TaskRe
 
 
 def _works(pod: PodSeen, task: TaskReport) -> bool:
-    paused = any(store.mode == "paused" for store in task.stores)
+    paused = task.paused or any(store.mode == "paused" for store in task.stores)  # older runtimes say it of stores
     return task.role is ReportedRole.ACTIVE and task.state.upper() == RUNNING and not paused and not pod.terminating
 
 

@@ -15,7 +15,7 @@ from streamsapp_operator.plan.engine_switch import driver_is_there
 from streamsapp_operator.plan.known_tasks import waiver
 from streamsapp_operator.plan.plan_input import PlanInput
 from streamsapp_operator.plan.rollout import RolloutDecision
-from streamsapp_operator.plan.summary import input_lag
+from streamsapp_operator.plan.summary import workable_lag
 
 
 def wanted_replicas(inputs: PlanInput) -> tuple[int, ScalingStatus | None]:
@@ -76,7 +76,7 @@ def _load(inputs: PlanInput) -> autoscale.Load:
     limit = inputs.settings.rollout.max_restore_seconds
     settled = len(pods) == children.replicas and all(pod.ready and not pod.terminating for pod in pods)
     return autoscale.Load(
-        input_lag=input_lag(inputs),
+        input_lag=workable_lag(inputs),
         tasks=inputs.observed.tasks_total,
         moving=not settled or not inputs.gate.all_run(),
         move_seconds=price if inputs.restart.safe and price is not None and price <= limit else None,

@@ -24,7 +24,17 @@ def tasks(inputs: PlanInput) -> Tasks:
 
 def input_lag(inputs: PlanInput) -> int | None:
     """Returns the input lag of all active tasks together."""
-    lags = [task.input_lag for _, task in _reported(inputs) if task.role is ReportedRole.ACTIVE]
+    return _input_lag(inputs, [task for _, task in _reported(inputs) if task.role is ReportedRole.ACTIVE])
+
+
+def workable_lag(inputs: PlanInput) -> int | None:
+    """Returns the input lag that more pods would shorten: without that of paused tasks."""
+    active = (task for _, task in _reported(inputs) if task.role is ReportedRole.ACTIVE)
+    return _input_lag(inputs, [task for task in active if not task.paused])
+
+
+def _input_lag(inputs: PlanInput, active: list[TaskReport]) -> int | None:
+    lags = [task.input_lag for task in active]
     known = [lag for lag in lags if lag is not None]
     return min(sum(known), _MOST_RECORDS) if lags and len(known) == len(lags) and all_answer(inputs) else None
 

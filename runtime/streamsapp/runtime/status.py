@@ -154,6 +154,7 @@ def _task(task: StreamTask, components: Components, owned_at_ms: int | None) -> 
         "processedRecords": task.processed_records if task.role is TaskRole.ACTIVE else None,
         "waitingRecords": _waiting(task, components) if task.role is TaskRole.ACTIVE else None,
         "commits": task.stores.commits if task.role is TaskRole.ACTIVE else None,
+        "paused": task.role is TaskRole.ACTIVE and components.tasks.is_paused(task),
         "writeStall": _write_stall(task.stores.write_stalls),
         "restore": None if remote is None else snapshot_status.restore_figures(remote, task, known),
     }

@@ -287,6 +287,7 @@ def test_a_running_task_stands_at_the_end_of_its_changelog() -> None:
         "processedRecords": 3,
         "waitingRecords": 0,
         "commits": 2,
+        "paused": False,
         "writeStall": None,
         "restore": None,
     }

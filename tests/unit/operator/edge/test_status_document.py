@@ -109,11 +109,12 @@ def test_takes_what_a_pod_tells_of_its_progress() -> None:
         "instanceRestarts": 2,
         "restartedSecondsAgo": 7.5,
     }
-    report = read(DOCUMENT | told | {"tasks": [TASK | {"commits": 3, "waitingRecords": 5}]})
+    report = read(DOCUMENT | told | {"tasks": [TASK | {"commits": 3, "waitingRecords": 5, "paused": True}]})
     assert isinstance(report, PodReport)
     assert report.hanging == (HangReport("0_1", 31.4, hang["message"]),)
     assert (report.in_process_seconds, report.instance_restarts, report.restarted_seconds_ago) == (31.4, 2, 7.5)
     assert (report.tasks[0].commits, report.tasks[0].waiting, report.usual_process_seconds) == (3, 5, 12.5)
+    assert report.tasks[0].paused
     starting = read(DOCUMENT | {"inProcessSeconds": None, "usualProcessSeconds": None})
     assert isinstance(starting, PodReport)
     assert (starting.in_process_seconds, starting.usual_process_seconds) == (None, 0.0)

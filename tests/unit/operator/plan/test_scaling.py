@@ -219,6 +219,16 @@ def test_the_autoscaler_counts_the_lag_of_all_tasks() -> None:
     assert reconciles.status.input_lag == 40
 
 
+@pytest.mark.parametrize(("paused", "desired"), [(False, 3), (True, 1)])
+def test_the_autoscaler_makes_no_pods_for_input_that_waits_for_a_user(paused: bool, desired: int) -> None:
+    bounds = AutoscalingSpec(max_replicas=9, target_input_lag=10, scale_up_stabilization_seconds=0)
+    reconciles = Reconciles(wanted(replicas=1, autoscaling=bounds), replace_status(RUNS, scaling=scaled(1)))
+    lags = [(active(f"0_{n}", input_lag=1), active(f"1_{n}", input_lag=9, paused=paused)) for n in range(3)]
+    reconciles.plan([pod(n, *tasks) for n, tasks in enumerate(lags)])
+    assert reconciles.status.scaling is not None
+    assert (reconciles.status.scaling.desired, reconciles.status.input_lag) == (desired, 30)
+
+
 def test_a_stateful_set_that_is_missing_is_made_as_large_as_it_was_as_it_may_adopt_pods() -> None:
     reconciles = Reconciles(wanted(replicas=3))
     reconciles.plan(three())
