@@ -136,28 +136,29 @@ def store_builder(
         if retention_ms is not None or window_size_ms is not None:
             raise TopologyError(f"store {name}: a {type} store has a ttlMs; leave retentionMs and windowSizeMs out")
         return StoreBuilder(name, with_ttl(name, _EXPIRING[type], ttl_ms), Engine(engine), **settings)
-    kind = _store_type(name, type.removesuffix(_WITH_HEADERS), engine, retention_ms, window_size_ms)
+    kind = _store_type(name, type, engine, retention_ms, window_size_ms)
     builder = StoreBuilder(name, kind, Engine(engine), **settings)
     return with_headers(builder) if type.endswith(_WITH_HEADERS) else builder
 
 
 def _store_type(name: str, type: str, engine: str, retention_ms: int | None, window_size_ms: int | None) -> StoreType:
-    if type in _KEY_VALUES:
+    base = type.removesuffix(_WITH_HEADERS)
+    if base in _KEY_VALUES:
         if retention_ms is not None or window_size_ms is not None:
             raise TopologyError(f"store {name}: a {type} store keeps every key; leave retentionMs and windowSizeMs out")
-        return _KEY_VALUES[type]
-    has_windows = type in ("window", "timestampedWindow")
+        return _KEY_VALUES[base]
+    has_windows = base in ("window", "timestampedWindow")
     if retention_ms is None or (window_size_ms is not None) != has_windows:
         needed = "retentionMs and windowSizeMs" if has_windows else "retentionMs, and no windowSizeMs"
         raise TopologyError(f"store {name}: a {type} store needs {needed}")
-    if type == "versioned":
+    if base == "versioned":
         if engine == "memory":
             raise TopologyError(f"store {name}: a versioned store is kept in RocksDB; leave engine out")
         return VersionedType(retention_ms)
     if window_size_ms is None:
         return Stores.session_store_builder(SessionStoreSupplier(name, Engine(engine), retention_ms)).type
     supplier = WindowStoreSupplier(name, Engine(engine), retention_ms, window_size_ms)
-    return supplier.type(keeps_timestamps=type == "timestampedWindow")
+    return supplier.type(keeps_timestamps=base == "timestampedWindow")
 
 
 def windows_of(

@@ -170,6 +170,10 @@ def test_what_the_builder_refuses_is_told_at_its_step(tmp_path: Path, code: str)
             "steps[2].addStateStore: store w: a window store needs retentionMs and windowSizeMs",
         ),
         (
+            {"addStateStore": {"store": "w", "type": "timestampedWindowWithHeaders", "retentionMs": 5}},
+            "steps[2].addStateStore: store w: a timestampedWindowWithHeaders store needs retentionMs and windowSizeMs",
+        ),
+        (
             {"addStateStore": {"store": "w", "type": "session", "retentionMs": 5, "windowSizeMs": 1}},
             "steps[2].addStateStore: store w: a session store needs retentionMs, and no windowSizeMs",
         ),
