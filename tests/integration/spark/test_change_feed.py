@@ -173,6 +173,9 @@ def test_a_feed_goes_on_where_it_was_and_at_offsets_that_are_named(app: App) -> 
     rows = batch(feed, start, end)
     assert batch(feed, end, reader(app, "counts").latestOffset()) == []
     assert batch(reader(app, "counts"), start, end) == rows  # as Spark runs a batch again
+    ends = reader(app, "counts")
+    ends.prepareForTriggerAvailableNow()
+    assert [ends.latestOffset(start, None)["offsets"] for _ in range(2)] == [end["offsets"]] * 2
     task, offset = rows[-1]["task"], rows[-1]["offset"]
     number = task.rpartition("_")[2]
     named = json.dumps({number: offset, str(1 - int(number)): 0})

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streamsapp import Consumed, Scheduling, StreamsBuilder, StreamsConfig, Topology
+from streamsapp import Consumed, Scheduling, Serdes, StreamsBuilder, StreamsConfig, Topology
 from streamsapp.config import RemoteStateConfig
 from streamsapp.errors import ConfigError, TopologyError
 from streamsapp_spark import bootstrap, run
@@ -19,7 +19,7 @@ async def ask(value: str) -> str:
 
 def topology(*, calls: bool) -> Topology:
     builder = StreamsBuilder()
-    stream = builder.stream("in", Consumed())
+    stream = builder.stream("in", Consumed(Serdes.string(), Serdes.string()))
     (stream.map_async(ask) if calls else stream).to("out")
     return builder.build()
 
