@@ -38,7 +38,6 @@ def test_executors_of_an_older_release_are_refused_with_their_version(
     monkeypatch.setenv("PYSPARK_PYTHON", str(older))
     counted = Counted(instances, "older", "continuous batches")
     counted.produce(10)
-    before = counted.ends()
     state = str(counted.app.folder / "spark")
     options = ("--master", "local-cluster[1,1,1024]", "--http-port", "0", "--state-dir", state)
     code, _, errors = finished(counted.app.command("run", *options))
@@ -47,4 +46,4 @@ def test_executors_of_an_older_release_are_refused_with_their_version(
     version = metadata.version("streamsapp")
     assert f"the executor on {socket.gethostname()} has streamsapp 0.0.1 instead of {version}: start exec" in told
     assert "Traceback" not in errors
-    assert counted.ends() == before
+    assert not any(counted.ends()), "something was written"
