@@ -359,16 +359,17 @@ spark.stop()
 class Following:
     """A query that writes changes to files, with its driver: Python, Java and workers, in a group of processes."""
 
-    def __init__(self, app: App, folder: Path) -> None:
+    def __init__(self, app: App, folder: Path, spark_home: Path) -> None:
         (folder / "follows.py").write_text(FOLLOWS)
         self._command = [sys.executable, str(folder / "follows.py"), str(folder), str(app.manifest)]
         self._checkpoint = folder / "checkpoint"
         self._log = folder / "log"
+        self._home = spark_home
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         own = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_GATEWAY_")}
-        environment = {**own, "PYSPARK_PYTHON": sys.executable}
+        environment = {**own, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(self._home)}
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 [*self._command, "goes on"], stdout=log, stderr=log, env=environment, start_new_session=True
@@ -413,10 +414,10 @@ class Following:
 
 
 def test_a_query_that_is_killed_in_its_first_batch_and_in_a_later_one_loses_and_doubles_no_change(
-    app: App, tmp_path: Path
+    app: App, java: Path, tmp_path: Path
 ) -> None:
     kafka, topic = app.instances.kafka, f"{app.name}-things-changelog"
-    following, over = Following(app, tmp_path), threading.Event()
+    following, over = Following(app, tmp_path, java.with_name("home")), threading.Event()
 
     def go_on() -> None:
         producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": kafka.unique("writer")})
