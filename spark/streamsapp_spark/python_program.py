@@ -23,6 +23,7 @@ from streamsapp.manifest.history_end import LATEST, until_fault, until_text
 from streamsapp.manifest.model import SparkSpec
 from streamsapp.remote.object_store_factory import open_store
 from streamsapp.structs import converted
+from streamsapp.topology.async_calls import refuse_calls
 from streamsapp.topology.builder import Topology
 from streamsapp_spark.bootstrapping.driver import Bootstrap, BootstrapOptions
 from streamsapp_spark.bootstrapping.outcome import Outcome
@@ -60,7 +61,8 @@ def bootstrap(
     themselves. ``until``, ``emit`` and ``accept_missing_offsets`` are the command's options. ``spark`` is the session,
     which goes on; by default the active one, or a new one.
 
-    Raises ``ConfigError`` for what cannot be bootstrapped, ``StreamsError`` if it fails: the same call goes on.
+    Raises ``ConfigError`` or ``TopologyError`` for what cannot be bootstrapped, ``StreamsError`` if it fails: the same
+    call goes on.
     """
     if spark is not None:
         _classic(spark)
@@ -70,6 +72,7 @@ def bootstrap(
         raise ConfigError(f"until: {fault}")
     if history is not None and not history:
         raise ConfigError("history: has no DataFrame; give one for each source topic, or leave it out to read Kafka")
+    refuse_calls(topology)
     program = PickledProgram.of(topology.validate(), config)
     tables = None if history is None else GivenTables(dict(history))
     chosen = BootstrapOptions(until_text(until), emit, accept_missing_offsets)
@@ -94,7 +97,7 @@ def run(
     ``config.processing_guarantee`` says. ``spark`` is the session, which goes on; by default the active one, or a new
     one.
 
-    Raises ``ConfigError`` for what cannot be run, ``StreamsError`` if it fails.
+    Raises ``ConfigError`` or ``TopologyError`` for what cannot be run, ``StreamsError`` if it fails.
     """
     if spark is not None:
         _classic(spark)
@@ -103,6 +106,9 @@ def run(
         setting = converted(chosen, SparkSpec)
     except msgspec.ValidationError as error:
         raise ConfigError(f"trigger or max_records_per_batch: {error}") from error
+    if config.scheduling:
+        raise ConfigError("scheduling: Spark schedules the tasks of a batch itself; leave this out")
+    refuse_calls(topology)
     config = replace(config, processing_guarantee="exactly_once")
     program = PickledProgram.of(topology.validate(), config)
     engine = SparkEngine(program, topology, config, setting)

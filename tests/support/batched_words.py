@@ -102,7 +102,7 @@ class Application:
         """Orders of all tasks, in which a process reads on by itself."""
         layout = self.layout()
         inputs = {task_id: plan.inputs for task_id, plan in layout.plans.items()}
-        planner = MicroBatchPlanner(inputs, lanes, opens=True)
+        planner = MicroBatchPlanner(inputs, lanes, self.size, opens=True)
         return MicroBatches(layout, self.config, self.admin, SystemClock(), planner, catches_up=False).next()
 
     def check(self) -> None:

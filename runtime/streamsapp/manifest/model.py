@@ -302,7 +302,10 @@ class SparkSpec(Fields, frozen=True, kw_only=True):
     ] = 21_600
     max_records_per_batch: Annotated[
         PositiveLong,
-        Doc("input records that a batch takes at most, over all partitions, and one of each partition at least"),
+        Doc(
+            "input records that a batch takes at most, over all partitions, and one of each partition at least. With "
+            "`continuous batches` it is divided by the number of lanes, and bounds each commit of a lane"
+        ),
     ] = 500_000
     image: Annotated[
         str | None,

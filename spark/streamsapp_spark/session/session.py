@@ -17,6 +17,7 @@ from streamsapp.errors import ImmediateExit, ManifestError, StreamsError
 from streamsapp.web.endpoint import bracketed_host
 from streamsapp_spark.session.class_archive import archive_options
 from streamsapp_spark.session.end import STOP_SECONDS, SessionEnd
+from streamsapp_spark.session.executor_versions import refuse_other_executors
 from streamsapp_spark.session.java_process import JavaProcess, check_java, reason
 from streamsapp_spark.session.master import bracketed_master, check_master, has_executors, is_local
 from streamsapp_spark.session.settings import BATCH_JAVA_OPTIONS, CLASS_PATH, OPTIONS, SETTINGS, TRIES
@@ -92,11 +93,13 @@ def session(java: JavaProcess) -> Iterator[SparkSession]:
 
 
 def _wait_for_executors(spark: SparkSession, master: str) -> None:
-    """Return when the cluster runs a task that needs what ours need."""
+    """Return when the cluster runs a task that needs what ours need. Raises ``ConfigError`` if an executor has other
+    versions, ``StreamsError`` if it cannot run one for another reason."""
     log.info("waiting for an executor of %s", master)
     try:
         spark.sparkContext.parallelize([0], 1).map(_is_installed).collect()
     except Exception as error:
+        refuse_other_executors(spark.sparkContext)
         raise StreamsError(
             f"executors of {master} cannot run the application's tasks: {reason(error)}; they need Python with "
             "streamsapp[spark], which PYSPARK_PYTHON names"

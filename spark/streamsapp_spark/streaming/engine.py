@@ -193,7 +193,9 @@ class SparkEngine:
                 if not self._setting.catches_up and topics.look():
                     service.closing.set()
             ended_first = service.failure is None and not query.isActive
-            failure = self._failure_of(query, service, goes_on=topics.changed) if ended_first else service.failure
+            failure = (
+                self._failure_of(query, service, executors, goes_on=topics.changed) if ended_first else service.failure
+            )
         except ImmediateExit:
             raise  # its time is over, and Spark waits for the batch under way, however long that takes
         except BaseException:
@@ -204,14 +206,16 @@ class SparkEngine:
             raise failure
 
     @staticmethod
-    def _failure_of(query: StreamingQuery, service: MicroBatchService, *, goes_on: bool) -> StreamsAppError | None:
+    def _failure_of(
+        query: StreamingQuery, service: MicroBatchService, executors: Executors, *, goes_on: bool
+    ) -> StreamsAppError | None:
         """The end of a query that ended first. Last snapshots are left to the next query of this run if it
         ``goes_on``."""
         error = query.exception()
         log.debug("the query ended", exc_info=error)
         why = "something else stopped it" if error is None else reason(error)
         if not service.closing.is_set():
-            return StreamsError(f"the query failed: {why}")
+            return executors.other_versions() or StreamsError(f"the query failed: {why}")
         log.warning("the query ended first: %s; the next one processes what it has not committed", why)
         try:
             if not goes_on:

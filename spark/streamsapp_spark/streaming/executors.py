@@ -12,6 +12,8 @@ from collections.abc import Callable
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
+from streamsapp.errors import UserInputError
+from streamsapp_spark.session.executor_versions import refuse_other_executors
 from streamsapp_spark.session.master import has_executors, local_cluster
 
 log = logging.getLogger(__name__)
@@ -43,6 +45,16 @@ class Executors:
             return self._known
         self._known = found if self.expected is None else min(found, self.expected)
         return self._known
+
+    def other_versions(self) -> UserInputError | None:
+        """The refusal of an executor with other versions, which may have come after the others; none if all that answer
+        have the driver's."""
+        try:
+            if has_executors(str(self._spark.master)):
+                refuse_other_executors(self._spark)
+        except UserInputError as error:
+            return error
+        return None
 
     def wait(self, given_up: Callable[[], bool]) -> int:
         """Return when all cores that are expected are there, or no more come; the number of cores to plan for. The

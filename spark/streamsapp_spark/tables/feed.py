@@ -111,6 +111,8 @@ class FeedReader(DataSourceStreamReader):
     def __init__(self, feed: Feed, schema: pa.Schema) -> None:
         self._feed, self._schema = feed, schema
         self._last: FeedOffset | None = None
+        #: Where a query that is to catch up ends.
+        self._end: FeedOffset | None = None
 
     # ---- on the driver -----------------------------------------------------------------------------------------
 
@@ -118,16 +120,24 @@ class FeedReader(DataSourceStreamReader):
         """Returns the same at every call: Spark asks again when it runs a first batch once more."""
         return FeedOffset(dict(self._feed.starting)).document()
 
-    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802 - Spark's name
-        """Returns the place up to where records are committed. It stays the same while nothing is written, but for the
-        time that it notes now and then."""
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Fixes the end of a query that is to catch up."""
+        self._end = self._committed()
+
+    def latestOffset(self, start: object = None, limit: object = None) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Returns the place up to where records are committed, or were when the query began that is to catch up. Spark
+        4.0 and 4.1 give no arguments, and newer ones no limit, as the reader asks for none."""
+        return (self._end or self._committed()).document()
+
+    def _committed(self) -> FeedOffset:
+        """Stays the same while nothing is written, but for the time that it notes now and then."""
         changelog, last = self._changelog, self._last
         kept, now = changelog.deletions_kept_ms, SystemClock().now_ms()
         ends = changelog.ends()
         if last is None or last.offsets != ends or (kept is not None and now - last.at > kept // _FRESH):
             self._last = FeedOffset(ends, changelog.topic_id(), now)
         assert self._last is not None
-        return self._last.document()
+        return self._last
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Returns the ranges of a batch. Raises ``StreamsError`` if records or deletions may be missing in them."""
@@ -139,7 +149,7 @@ class FeedReader(DataSourceStreamReader):
 
     def __getstate__(self) -> dict[str, Any]:
         """Workers get neither the client nor what was asked."""
-        return {"_feed": self._feed, "_schema": self._schema, "_last": None}
+        return {"_feed": self._feed, "_schema": self._schema, "_last": None, "_end": None}
 
     # ---- in workers --------------------------------------------------------------------------------------------
 
@@ -155,6 +165,15 @@ class FeedReader(DataSourceStreamReader):
         for records in from_kafka(of, app.config, committed_only=True, remedy=_ANEW):
             yield from arrow_batches(rows.rows(records), self._schema, task, columns)
         refuse_late(of.of, partition.before)
+
+
+try:
+    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+except ImportError:
+    pass  # before Spark 4.2, which ends after one batch then
+else:
+    # Else Spark would run one batch: after a query that was killed the one that was under way, and nothing more.
+    SupportsTriggerAvailableNow.register(FeedReader)
 
 
 def refuse_late(partition: TopicPartition, before: int | None) -> None:

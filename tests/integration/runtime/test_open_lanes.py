@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -20,6 +21,7 @@ from streamsapp.errors import FencedError, StreamsError, TaskCorruptedError
 from streamsapp.kafka.sending import AbortableError
 from streamsapp.runtime.micro_batches.lanes import DriverClaim
 from streamsapp.runtime.micro_batches.model import LaneOrder, LaneReport
+from streamsapp.runtime.micro_batches.planning import MicroBatchSize
 from streamsapp.runtime.micro_batches.process import LaneProcess
 
 Make = Callable[..., Application]
@@ -110,6 +112,27 @@ def test_a_process_reads_on_and_reports_each_record_once(make: Make, read_on: St
     assert app.catch_up(process, lanes=2) == 0, "nothing is left"
     app.produce(20)
     app.catch_up(app.process(), lanes=2)
+    app.check()
+
+
+def commits(app: Application) -> list[int]:
+    """The results of each transaction in each partition: behind each of them the broker has written a marker."""
+    found: list[int] = []
+    for partition in range(2):
+        offsets = [message.offset() or 0 for message in app.kafka.read(app.counts) if message.partition() == partition]
+        ends = [at for at, (offset, after) in enumerate(pairwise(offsets), 1) if after > offset + 1]
+        found += [until - since for since, until in pairwise([0, *ends, len(offsets)])]
+    return found
+
+
+def test_a_commit_of_a_backlog_has_as_many_records_as_its_lane_may_have(make: Make, read_on: Start) -> None:
+    app = make()
+    app.size = MicroBatchSize(10, 0)
+    app.produce(300)
+    reading = read_on(app.process(), app.open_orders())
+    eventually(lambda: counted(app), "results")
+    assert reading.end() is None
+    assert max(commits(app)) <= 10
     app.check()
 
 

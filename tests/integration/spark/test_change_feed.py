@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -171,6 +173,9 @@ def test_a_feed_goes_on_where_it_was_and_at_offsets_that_are_named(app: App) -> 
     rows = batch(feed, start, end)
     assert batch(feed, end, reader(app, "counts").latestOffset()) == []
     assert batch(reader(app, "counts"), start, end) == rows  # as Spark runs a batch again
+    ends = reader(app, "counts")
+    ends.prepareForTriggerAvailableNow()
+    assert [ends.latestOffset(start, None)["offsets"] for _ in range(2)] == [end["offsets"]] * 2
     task, offset = rows[-1]["task"], rows[-1]["offset"]
     number = task.rpartition("_")[2]
     named = json.dumps({number: offset, str(1 - int(number)): 0})
@@ -301,21 +306,22 @@ spark.stop()
 """
 
 
+def changelog_of_things(app: App) -> list[str]:
+    """Its committed records, as the programs here print them."""
+    made, part = [], stored(app).part_with("things").id
+    for each in app.instances.kafka.read(f"{app.name}-things-changelog"):
+        key, value = each.key(), each.value()
+        assert key is not None
+        number = None if value is None else int.from_bytes(value, "big")
+        made.append(f"row {part}_{each.partition()} {each.offset()} {key.decode()} {number}")
+    return sorted(made)
+
+
 def test_a_query_of_spark_goes_on_where_its_checkpoint_is(app: App, tmp_path: Path) -> None:
     kafka, things = app.instances.kafka, f"{app.name}-things-changelog"
     (tmp_path / "twice.py").write_text(TWICE)
     arguments = [str(tmp_path), str(app.manifest), kafka.bootstrap_servers, things]
-
-    def lines() -> list[str]:
-        made, part = [], stored(app).part_with("things").id
-        for each in kafka.read(things):
-            key, value = each.key(), each.value()
-            assert key is not None
-            number = None if value is None else int.from_bytes(value, "big")
-            made.append(f"row {part}_{each.partition()} {each.offset()} {key.decode()} {number}")
-        return sorted(made)
-
-    before = lines()
+    before = changelog_of_things(app)
     code, said, errors = finished(
         subprocess.Popen(
             [sys.executable, str(tmp_path / "twice.py"), *arguments],
@@ -328,5 +334,120 @@ def test_a_query_of_spark_goes_on_where_its_checkpoint_is(app: App, tmp_path: Pa
     assert code == 0, errors[-4000:]
     first, _, second = said.partition("again\n")
     assert sorted(first.splitlines()) == before
-    assert sorted(second.splitlines()) == lines()
-    assert len(lines()) == len(before) + 2
+    after = changelog_of_things(app)
+    assert sorted(second.splitlines()) == after
+    assert len(after) == len(before) + 2
+
+
+FOLLOWS = """
+import sys
+from pyspark.sql import SparkSession
+folder, manifest, last = sys.argv[1:]
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+changes = spark.readStream.format("streamsapp").options(manifest=manifest, store="things").load()
+query = changes.writeStream.option("checkpointLocation", folder + "/checkpoint")
+if last == "last":
+    query = query.trigger(availableNow=True)
+query.start(folder + "/sink").awaitTermination()
+for row in spark.read.parquet(folder + "/sink").collect():
+    print("row", row.task, row.offset, row.key, row.value, flush=True)
+spark.stop()
+"""
+
+
+class Following:
+    """A query that writes changes to files, with its driver: Python, Java and workers, in a group of processes."""
+
+    def __init__(self, app: App, folder: Path, spark_home: Path) -> None:
+        (folder / "follows.py").write_text(FOLLOWS)
+        self._command = [sys.executable, str(folder / "follows.py"), str(folder), str(app.manifest)]
+        self._checkpoint = folder / "checkpoint"
+        self._log = folder / "log"
+        self._home = spark_home
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        own = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_GATEWAY_")}
+        environment = {**own, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(self._home)}
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*self._command, "goes on"], stdout=log, stderr=log, env=environment, start_new_session=True
+            )
+
+    def batches(self, kind: str) -> set[int]:
+        """The batches in the checkpoint: in ``offsets`` when they are planned, in ``commits`` when they are done."""
+        return {int(path.name) for path in (self._checkpoint / kind).glob("[0-9]*") if path.name.isdecimal()}
+
+    def kill_in_a_batch(self, after: int) -> int:
+        """Kills all with a batch under way that is not one of the first ``after``; returns its number."""
+        assert self._process is not None
+        until = time.monotonic() + 600
+        while self._process.poll() is None and time.monotonic() < until:
+            if max(self.batches("offsets") - self.batches("commits"), default=-1) >= after:
+                os.killpg(self._process.pid, signal.SIGSTOP)
+                under_way = self.batches("offsets") - self.batches("commits")
+                if under_way:
+                    self.kill()
+                    return max(under_way)
+                os.killpg(self._process.pid, signal.SIGCONT)
+            time.sleep(0.01)
+        raise AssertionError(self._log.read_text()[-4000:])
+
+    def kill(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def last(self) -> list[str]:
+        """What the files have when a last query has caught up."""
+        process = subprocess.Popen(
+            [*self._command, "last"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        )
+        code, said, errors = finished(process)
+        assert code == 0, errors[-4000:]
+        return sorted(said.splitlines())
+
+
+def test_a_query_that_is_killed_in_its_first_batch_and_in_a_later_one_loses_and_doubles_no_change(
+    app: App, java: Path, tmp_path: Path
+) -> None:
+    kafka, topic = app.instances.kafka, f"{app.name}-things-changelog"
+    following, over = Following(app, tmp_path, java.with_name("home")), threading.Event()
+
+    def go_on() -> None:
+        producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": kafka.unique("writer")})
+        producer.init_transactions(60)
+        number = 0
+        while not over.wait(0.05):
+            number += 1
+            producer.begin_transaction()
+            for partition in range(PARTITIONS):
+                value = None if number % 10 == 5 else number.to_bytes(8, "big")
+                producer.produce(topic, key=b"k%d" % (number % 100), value=value, partition=partition)
+            if number % 7:
+                producer.commit_transaction(60)
+            else:
+                producer.flush(60)
+                producer.abort_transaction(60)
+
+    writer = threading.Thread(target=go_on)
+    writer.start()
+    try:
+        following.start()
+        assert following.kill_in_a_batch(0) == 0
+        following.start()
+        eventually(lambda: 0 in following.batches("commits"), "the first batch, once more", 600.0)
+        killed = following.kill_in_a_batch(2)
+    finally:
+        following.kill()
+        over.set()
+        writer.join()
+    rows = following.last()
+    assert rows == changelog_of_things(app)
+    assert {0, killed} < following.batches("commits")
+    assert len(rows) == len(set(rows)) > 100

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -102,18 +103,18 @@ def test_a_task_is_given_all_that_was_fetched_and_told_of_each_end_once(monkeypa
     consumer = cast(Consumer, it._consumer)
     consumer.sizes = {SMALL: 10, LARGE: 10}
     it.add(cast(Any, task), {SMALL: 0, LARGE: 0})
-    it.give_all(cast(Any, task))
+    it.give_all([cast(Any, task)], None)
     assert (task.got, task.ended) == ({SMALL: [], LARGE: []}, [])
     it.fetch(wait=False)
-    it.give_all(cast(Any, task))
+    it.give_all([cast(Any, task)], None)
     assert (task.got, task.ended) == ({SMALL: list(range(10)), LARGE: list(range(10))}, [])
     consumer.ends = True
     it.fetch(wait=False)
     consumer.ends = False
-    it.give_all(cast(Any, task))
+    it.give_all([cast(Any, task)], None)
     assert task.ended == [SMALL, LARGE]
     it.fetch(wait=False)
-    it.give_all(cast(Any, task))
+    it.give_all([cast(Any, task)], None)
     assert (it.given, task.ended) == ({SMALL: 30, LARGE: 30}, [SMALL, LARGE])
 
 
@@ -129,9 +130,36 @@ def test_an_input_of_which_much_waits_for_another_one_is_given_no_more_and_fetch
     for _ in range(9):
         it.fetch(wait=False)
         task.got[LARGE].clear()  # processed
-        it.give_all(cast(Any, task))
+        it.give_all([cast(Any, task)], None)
     assert (it.given[SMALL], it.given[LARGE], consumer.paused) == (20, 90, {SMALL})
     task.got[SMALL].clear()
-    it.give_all(cast(Any, task))
-    it.fetch_on(0.0)
+    it.give_all([cast(Any, task)], None)
+    it.fetch_on(0.0, wait=True)
     assert (it.given[SMALL], consumer.paused) == (50, set())
+
+
+def test_a_limit_is_shared_by_what_was_fetched_of_each_input_and_the_end_is_told_when_all_is_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(inputs, "PartitionConsumer", Consumer)
+    it, task = LaneInputs(StreamsConfig(application_id="app", bootstrap_servers="none:1"), SystemClock()), Task()
+    consumer = cast(Consumer, it._consumer)
+    consumer.sizes = {SMALL: 10, LARGE: 10}
+    it.add(cast(Any, task), {SMALL: 0, LARGE: 0})
+    it.fetch(wait=False)
+    consumer.pause({SMALL})
+    for _ in range(3):
+        it.fetch(wait=False)
+    consumer.ends = True
+    it.fetch(wait=False)
+    given = [(0, 0)]
+    while it.give_all([cast(Any, task)], 6):
+        given.append((len(task.got[SMALL]), len(task.got[LARGE])))
+        assert task.ended == []
+    assert given[:3] == [(0, 0), (1, 5), (2, 10)], "of 10 and 50"
+    assert max(sum(after) - sum(before) for before, after in pairwise(given)) == 6
+    assert task.got == {SMALL: list(range(10)), LARGE: list(range(50))}
+    assert task.ended == [LARGE]
+    it.fetch(wait=False)
+    assert it.give_all([cast(Any, task)], 1)
+    assert len(task.got[LARGE]) == 51, "one of each at least"

@@ -62,7 +62,18 @@ def test_a_bounded_batch_takes_a_part_of_each_partition_and_at_least_a_record() 
     targets = lane.tasks[0].targets
     assert targets[B] == InputTarget(0, 1, False)
     assert (targets[A].start, targets[A].at_end) == (10, False)
-    assert 10 < targets[A].until <= 14
+    assert targets[A].until == 10 + 3, "with the one of the other partition that is what a batch may have"
+
+
+def test_an_open_order_says_how_much_a_commit_of_its_lane_may_take() -> None:
+    inputs, size = {FIRST: (A, B), SECOND: (C,)}, MicroBatchSize(5, 0)
+    made = MicroBatchPlanner(inputs, 2, size, opens=True)
+    made.positions = made.ends = {A: 10, B: 0, C: 5}
+    assert [(order.is_open, order.commit_records) for order in made.plan(0)] == [(True, 2), (True, 2)]
+    assert [order.commit_records for order in made.given_up({0, 1})] == [None, None]
+    made = MicroBatchPlanner(inputs, 1, opens=True)
+    made.positions = made.ends = {A: 10, B: 0, C: 5}
+    assert [order.commit_records for order in made.plan(0)] == [None]
 
 
 def test_bounds_end_a_batch_before_the_topics_do() -> None:

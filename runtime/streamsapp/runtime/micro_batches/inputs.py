@@ -18,6 +18,7 @@ from streamsapp.errors import StreamsError
 from streamsapp.kafka.consumer import BEGINNING, PartitionConsumer
 from streamsapp.record import UNKNOWN_TOPIC, InputRecord, TopicPartition
 from streamsapp.runtime.micro_batches.model import InputTarget
+from streamsapp.runtime.micro_batches.planning import fair_parts
 from streamsapp.runtime.start_positions import DEFAULT_POLICY, StartPositions
 from streamsapp.runtime.topics_created_anew import ended
 from streamsapp.tasks.stream_task import StreamTask
@@ -102,22 +103,27 @@ class LaneInputs:
                 self._owners[partition].reached_end(partition)
         return waiting
 
-    def give_all(self, task: StreamTask) -> None:
-        """Give a task all that was fetched of its inputs. An input gets no more while many of its records
-        wait for another input."""
-        for partition in task.plan.inputs:
-            if len(task.queues[partition]) < _AHEAD:
-                self._give(partition, self._fetched[partition])
-                if partition in self._at_end:
-                    self._at_end.discard(partition)
-                    task.reached_end(partition)
+    def give_all(self, tasks: Sequence[StreamTask], most: int | None) -> bool:
+        """Give tasks what was fetched of their inputs: ``most`` records at most, if there is such a limit, and one of
+        each input at least. An input gets no more while many of its records wait for another input. Returns whether
+        some are left because of the limit."""
+        inputs = {each: task for task in tasks for each in task.plan.inputs if len(task.queues[each]) < _AHEAD}
+        firsts = {each: self._first_ahead(each) for each in inputs}
+        pending = {each: self._fetched[each] - first for each, first in firsts.items()}
+        parts = fair_parts(pending, most)
+        for partition, task in inputs.items():
+            self._give(partition, firsts[partition] + parts[partition])
+            if partition in self._at_end and not self._ahead[partition]:
+                self._at_end.discard(partition)
+                task.reached_end(partition)
+        return parts != pending
 
-    def fetch_on(self, seconds: float) -> None:
-        """Wait a moment for records, and fetch for so long, or until there are no more by now. Raises as ``fetch``
-        does."""
+    def fetch_on(self, seconds: float, *, wait: bool) -> None:
+        """Fetch for so long, or until there are no more records by now, for which it may ``wait`` a moment. Raises as
+        ``fetch`` does."""
         self.resume(self._paused)
         until = time.monotonic() + seconds
-        fetched = self.fetch(wait=True)
+        fetched = self.fetch(wait=wait)
         while fetched and time.monotonic() < until:
             fetched = self.fetch(wait=False)
 
@@ -156,6 +162,11 @@ class LaneInputs:
                 "here, under the names that it advertises?"
             )
 
+    def _first_ahead(self, partition: TopicPartition) -> int:
+        """The offset of the next record that was fetched; offsets before it have none."""
+        waiting = self._ahead[partition]
+        return waiting[0][0].offset() if waiting else self._fetched[partition]
+
     def _give(self, partition: TopicPartition, until: int) -> None:
         waiting, task = self._ahead[partition], self._owners[partition]
         while waiting and waiting[0][0].offset() < until:
@@ -167,8 +178,7 @@ class LaneInputs:
             task.add_records(partition, records)
             self._ahead_bytes[partition] -= sum(map(len, records))
         # Offsets without a record, of control records and compacted ones, are passed over.
-        beyond = waiting[0][0].offset() if waiting else self._fetched[partition]
-        self.given[partition] = max(self.given[partition], min(until, beyond))
+        self.given[partition] = max(self.given[partition], min(until, self._first_ahead(partition)))
 
     def _pause_those_ahead(self) -> None:
         full = [

@@ -39,6 +39,8 @@ class LaneOrder:
     division: int = 0
     #: The process reads on by itself, past the targets, and commits again and again until the driver ends that.
     is_open: bool = False
+    #: Records that such a commit takes at most; ``None`` if there is no limit.
+    commit_records: int | None = None
 
     @property
     def starts(self) -> dict[TopicPartition, int]:

@@ -40,6 +40,15 @@ class MicroBatchSize:
         self.records = min(self._most, max(_LEAST, int(bound)))
 
 
+def fair_parts(pending: Mapping[TopicPartition, int], most: int | None) -> dict[TopicPartition, int]:
+    """Returns how many of the pending records of each partition are taken if there are ``most`` of all at most, and one
+    of each partition at least: or a rare record would never be read beside a frequent one."""
+    total = sum(pending.values())
+    if most is None or total <= most:
+        return dict(pending)
+    return {each: min(count, max(1, count * most // total)) for each, count in pending.items()}
+
+
 class MicroBatchPlanner:
     """Knows the tasks' positions, and plans the next batch from them."""
 
@@ -127,7 +136,7 @@ class MicroBatchPlanner:
         """The next batch; nothing if no task has anything to do. ``bounds`` are offsets that are not passed."""
         ends = {each: min(end, (bounds or {}).get(each, end)) for each, end in self.ends.items()}
         pending = {each: max(0, end - self.positions[each]) for each, end in ends.items()}
-        share = self._share(sum(pending.values()))
+        parts = fair_parts(pending, None if self._size is None else self._size.records)
         orders: dict[int, list[TaskOrder]] = {}
         for task_id, partitions in self._inputs.items():
             if (
@@ -135,7 +144,7 @@ class MicroBatchPlanner:
                 or self._due_at_ms.get(task_id, now_ms + 1) <= now_ms
                 or any(pending[each] for each in partitions)
             ):
-                targets = {each: self._target(each, pending[each], share) for each in partitions}
+                targets = {each: self._target(each, parts[each]) for each in partitions}
                 orders.setdefault(self.lane_of[task_id], []).append(TaskOrder(task_id, targets))
         return self._ordered(orders, is_open=self.opens)
 
@@ -146,17 +155,14 @@ class MicroBatchPlanner:
     def _ordered(
         self, orders: Mapping[int, Sequence[TaskOrder]], *, gives_up: bool = False, is_open: bool = False
     ) -> tuple[LaneOrder, ...]:
-        return tuple(LaneOrder(each, tuple(orders[each]), gives_up, self.division, is_open) for each in sorted(orders))
+        most = None if self._size is None or not is_open else max(1, self._size.records // self.lanes)
+        return tuple(
+            LaneOrder(each, tuple(orders[each]), gives_up, self.division, is_open, most) for each in sorted(orders)
+        )
 
     def _pending(self, partition: TopicPartition) -> int:
         return max(0, self.ends.get(partition, 0) - self.positions.get(partition, 0))
 
-    def _share(self, pending: int) -> float:
-        """The part of the pending records that fits into a batch."""
-        return 1.0 if self._size is None or pending <= self._size.records else self._size.records / pending
-
-    def _target(self, partition: TopicPartition, pending: int, share: float) -> InputTarget:
+    def _target(self, partition: TopicPartition, records: int) -> InputTarget:
         start = self.positions[partition]
-        # At least one record of each: or a rare record would never be read beside a frequent one.
-        until = start + (pending if share == 1.0 else min(pending, 1 + int(pending * share)))
-        return InputTarget(start, until, until >= self.ends[partition])
+        return InputTarget(start, start + records, start + records >= self.ends[partition])

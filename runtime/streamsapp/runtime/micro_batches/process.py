@@ -62,6 +62,8 @@ class _Stretch:
     seconds: float = 0.0
     restore_seconds: float = 0.0
     commit_seconds: list[float] = field(default_factory=list)
+    #: Records were fetched that its last commit did not take.
+    has_more: bool = False
 
 
 class LaneProcess:
@@ -110,9 +112,9 @@ class LaneProcess:
         check: Callable[[], object] = bool,
     ) -> list[LaneReport]:
         """Read on in the lanes of open orders for so many seconds, and commit what comes, each lane in turn. Every
-        commit is a batch as ``run`` has one: of the tasks that have something to do, up to what was fetched. Returns
-        a report of each lane. ``alive``, ``check`` and failures are those of ``run``; other lanes have committed what
-        they did."""
+        commit is a batch as ``run`` has one: of the tasks that have something to do, up to what was fetched, or as many
+        records as the order allows. Returns a report of each lane. ``alive``, ``check`` and failures are those of
+        ``run``; other lanes have committed what they did."""
         stretches = [_Stretch(order, order.starts) for order in orders]
         until = time.monotonic() + seconds
         while True:
@@ -121,9 +123,10 @@ class LaneProcess:
             now = time.monotonic()
             if now >= until:
                 return [self._told(each) for each in stretches]
-            if any(committed):
+            has_more = any(each.has_more for each in stretches)
+            if any(committed) and not has_more:
                 time.sleep(min(max(0.0, began + _COMMITS - now), until - now))
-            self._inputs.fetch_on(_COMMITS)
+            self._inputs.fetch_on(0.0 if has_more else _COMMITS, wait=not has_more)
 
     def _tried(self, order: LaneOrder, run: Callable[[], T]) -> T:
         """Once more, if others had the lane or state was damaged, with the tasks restored."""
@@ -189,8 +192,7 @@ class LaneProcess:
         new = {order.id for order in stretch.order.tasks if order.id not in self._tasks}
         tasks = self._opened(lane, stretch.order.tasks, alive)
         restored = time.monotonic()
-        for task in tasks:
-            self._inputs.give_all(task)
+        stretch.has_more = self._inputs.give_all(tasks, stretch.order.commit_records)
         due = [task for task in tasks if task.id in new or lane.is_due(task)]
         if due:
             lane.begin(due, stretch.starts)

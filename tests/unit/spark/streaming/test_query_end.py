@@ -8,11 +8,18 @@ from typing import Any, cast
 
 import pytest
 
-from streamsapp.errors import StreamsError
+from streamsapp.errors import ConfigError, StreamsError
 from streamsapp_spark.streaming.engine import SparkEngine
 
 
-def failure(*, closing: bool, written: bool, goes_on: bool = False, error: Exception | None = None) -> str | None:
+def failure(
+    *,
+    closing: bool,
+    written: bool,
+    goes_on: bool = False,
+    error: Exception | None = None,
+    other: ConfigError | None = None,
+) -> str | None:
     """The failure of the driver; ``None`` if it ends with exit 0."""
 
     def check() -> None:
@@ -23,13 +30,19 @@ def failure(*, closing: bool, written: bool, goes_on: bool = False, error: Excep
     if closing:
         event.set()
     query, service = SimpleNamespace(exception=lambda: error), SimpleNamespace(closing=event, check_snapshots=check)
-    found = SparkEngine._failure_of(cast(Any, query), cast(Any, service), goes_on=goes_on)
+    executors = SimpleNamespace(other_versions=lambda: other)
+    found = SparkEngine._failure_of(cast(Any, query), cast(Any, service), cast(Any, executors), goes_on=goes_on)
     return None if found is None else str(found)
 
 
 def test_a_query_that_something_else_stops_before_its_end_is_a_failure() -> None:
     assert failure(closing=False, written=True) == "the query failed: something else stopped it"
     assert failure(closing=False, written=True, error=ValueError("no room")) == "the query failed: no room"
+
+
+def test_a_query_that_fails_beside_an_executor_of_another_release_is_told_by_the_release() -> None:
+    other = ConfigError("the executor on host has streamsapp 1 instead of 2")
+    assert failure(closing=False, written=True, error=ValueError("no worker"), other=other) == str(other)
 
 
 @pytest.mark.parametrize("error", [None, ValueError("no room")])
