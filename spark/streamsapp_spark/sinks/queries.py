@@ -32,7 +32,7 @@ from streamsapp_spark.sinks.tables import Folder, Table, checkpoint, has_begun, 
 _WORKERS = "STREAMSAPP_SINK"
 #: Seconds until a query that was just started is known by its id.
 _STARTED = 60.0
-_LOOK = 0.5
+_LOOK = 1
 
 
 @dataclass
