@@ -23,6 +23,12 @@ _ROWS = 5_000_000
 #: Spark, and other readers, pass over names that begin like that.
 _CHECKPOINT, _STAGING = "_checkpoint", "_staging"
 
+_SETTINGS = {
+    "delta": DELTA_SETTINGS,
+    # Spark's own form, INT96, has no zone for other readers.
+    "parquet": ("spark.sql.parquet.outputTimestampType=TIMESTAMP_MICROS",),
+}
+
 
 class Table(Protocol):
     """The table of one sink."""
@@ -38,7 +44,7 @@ class Table(Protocol):
 
 def settings_of(sinks: list[SinkSpec]) -> tuple[str, ...]:
     """Returns Spark's settings that the formats need."""
-    return DELTA_SETTINGS if any(sink.format == "delta" for sink in sinks) else ()
+    return tuple(setting for each in sorted({sink.format for sink in sinks}) for setting in _SETTINGS[each])
 
 
 def table_of(spark: SparkSession, sink: SinkSpec, folder: Folder, field: str) -> Table:
