@@ -8,7 +8,7 @@ program itself by their code, those of modules by name, so executors need these 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -16,6 +16,7 @@ from typing import Literal
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import ConfigError, ManifestError
@@ -88,6 +89,7 @@ def run(
     trigger: str = "1s",
     max_records_per_batch: int = 500_000,
     stop: threading.Event | None = None,
+    listeners: Sequence[StreamingQueryListener] = (),
     spark: SparkSession | None = None,
 ) -> None:
     """Runs the application as a Structured Streaming query, as ``streamsapp run`` does with ``engine: spark``, and
@@ -95,7 +97,7 @@ def run(
 
     ``trigger`` and ``max_records_per_batch`` (records) are those of ``spec.spark``; it is exactly once, whatever
     ``config.processing_guarantee`` says. ``spark`` is the session, which goes on; by default the active one, or a new
-    one.
+    one. The query has a session of its own beside it, so ``listeners`` are told of its batches, and of nothing else.
 
     Raises ``ConfigError`` or ``TopologyError`` for what cannot be run, ``StreamsError`` if it fails.
     """
@@ -115,7 +117,7 @@ def run(
     if stop is not None:
         threading.Thread(target=_closed_when, args=(stop, engine), name="stop", daemon=True).start()
     with _named_as_here():
-        engine.run(_session(spark, program))
+        engine.run(_session(spark, program, listeners))
 
 
 def _closed_when(stop: threading.Event, engine: SparkEngine) -> None:
@@ -124,7 +126,9 @@ def _closed_when(stop: threading.Event, engine: SparkEngine) -> None:
 
 
 @contextmanager
-def _session(spark: SparkSession | None, program: ShippedProgram) -> Iterator[SparkSession]:
+def _session(
+    spark: SparkSession | None, program: ShippedProgram, listeners: Sequence[StreamingQueryListener] = ()
+) -> Iterator[SparkSession]:
     """A session beside the user's, on the same cluster, with settings of its own."""
     own = _classic(spark or SparkSession.builder.getOrCreate()).newSession()
     for key, value in SQL_SETTINGS.items():
@@ -136,6 +140,8 @@ def _session(spark: SparkSession | None, program: ShippedProgram) -> Iterator[Sp
             f"executors cannot load the application: {reason(error)}; they need streamsapp[spark] in the Python that "
             "PYSPARK_PYTHON names, and modules of your own there, too, or by SparkContext.addPyFile()"
         ) from error
+    for listener in listeners:  # it stays: the last event comes after the end
+        own.streams.addListener(listener)
     yield own
 
 

@@ -160,6 +160,13 @@ def status_of(port: int) -> dict[str, Any]:
         return {}
 
 
+def child_of(pid: int, name: str) -> int:
+    """The child process of that name."""
+    children = [int(each) for path in Path(f"/proc/{pid}/task").glob("*/children") for each in path.read_text().split()]
+    [found] = [each for each in children if Path(f"/proc/{each}/comm").read_text().strip() == name]
+    return found
+
+
 #: Of processes that do next to nothing.
 _JAVA = {
     "SPARK_DAEMON_MEMORY": "192m",

@@ -15,7 +15,15 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
 
+from instances import eventually
 from kafka_archive import forget
 from kafka_cluster import Kafka
 from streamsapp import (
@@ -118,6 +126,28 @@ def what_cannot_travel(program: Program, folder: Path) -> None:
     refused(fault, run, mapped(mapper), program.config, spark=program.spark)
 
 
+class Seen(StreamingQueryListener):
+    """What Spark tells of the query."""
+
+    def __init__(self) -> None:
+        self.started = self.ended = 0
+        self.batches: list[dict[str, int]] = []
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
+        self.started += 1
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
+        row = event.progress.observedMetrics.get("streamsapp")
+        if row is not None and row["records"]:
+            self.batches.append(row.asDict())
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
+        pass
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
+        self.ended += 1
+
+
 def history(program: Program) -> None:
     first = [*(f"word{number % 7}" for number in range(60)), "poison"]
     program.write(first)
@@ -148,7 +178,12 @@ def history(program: Program) -> None:
     assert program.bootstrap(more) == len(first)
     assert program.bootstrap(more) == len(first)  # it is done
 
-    run(program.topology, program.config, trigger="availableNow", spark=program.spark)
+    seen = Seen()
+    run(program.topology, program.config, trigger="availableNow", listeners=[seen], spark=program.spark)
+    assert sum(each["records"] for each in seen.batches) == sum(each["outputs"] for each in seen.batches) > 0
+    eventually(lambda: seen.ended == 1, "the end of the query")
+    assert (seen.batches[-1]["lag"], seen.started) == (0, 1)
+    assert max(each["commit_ms"] for each in seen.batches) > 0
     counted = Counter(first)
     expected: dict[str, list[int]] = {}
     for word in later:

@@ -42,7 +42,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--from",
         dest="sources",
         action="append",
-        metavar="kafka|[TOPIC=]parquet:PATH|[TOPIC=]delta:PATH[@vN|@TIME]",
+        metavar="kafka|[TOPIC=]parquet:PATH|[TOPIC=]delta:PATH[@vN|@TIME]|[TOPIC=]iceberg:TABLE[@vID|@TIME]",
         help="the place of the source topics' history; default: kafka. Files and tables have a column topic, or are "
         "named once for each TOPIC",
     )

@@ -37,6 +37,7 @@ def run_driver(app: StreamsApp, options: argparse.Namespace) -> int:
     overrides = {name: value for name, value in overrides.items() if value is not None}
     config = to_config(app, code=user_code(app, folder), **overrides)
     own = [f"{key}={value}" for key, value in spark_module("session.settings").BATCH_SETTINGS.items()]
+    own += spark_module("sinks.tables").settings_of(app.spec.spark.sinks)
     settings = [*own, *(f"{key}={value}" for key, value in app.spec.spark.conf.items())]
     java = session.start_java(config.application_id, options.master, [*settings, *options.conf])
     engine = engine_module.SparkEngine(program.of(app, folder, overrides), topology, config, app.spec.spark)

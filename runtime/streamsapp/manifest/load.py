@@ -6,7 +6,7 @@ Called by the command line (a file) and by the operator (an object of the API se
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -35,6 +35,7 @@ from streamsapp.manifest.model import (
     RemoteStateSpec,
     ResourcesSpec,
     RolloutSpec,
+    SinkSpec,
     SparkSpec,
     StreamsApp,
     TopicsSpec,
@@ -49,6 +50,9 @@ from streamsapp.structs import converted
 
 #: ``https://user:password@host``.
 _CREDENTIALS = re.compile(r"//[^/@\s]*@")
+#: An absolute path, or an address.
+_PLACE = re.compile(r"/|[a-z][a-z0-9+.-]*:/")
+_OWN_SINK_OPTIONS = frozenset({"path", "txnAppId", "txnVersion", "checkpointLocation"})
 _TOPIC_PROPERTY = re.compile(r"[a-z]+(\.[a-z]+)*")
 #: The longest path of ``spec.code.files``.
 _MAX_PATH = 253
@@ -97,6 +101,12 @@ def _faults_between_fields(document: object, faults: list[str]) -> Iterator[str]
         yield "spec.bootstrap: needs spec.remoteState, which is where its state is put; set that, or remove this"
     if isinstance(spec, dict) and isinstance(rollout, dict) and rollout.get("preview") is not None:
         yield from _preview_faults(spec)
+    spark = spec.get("spark") if isinstance(spec, dict) else None
+    if isinstance(spec, dict) and isinstance(spark, dict) and spark.get("sinks") and spec.get("engine") != "spark":
+        yield (
+            "spec.spark.sinks: needs spec.engine: spark, as Spark writes the tables; set that, or remove this and read "
+            "the topics"
+        )
 
 
 def _time_faults(spec: dict[str, Any]) -> Iterator[str]:
@@ -231,6 +241,7 @@ def _bootstrap_faults(bootstrap: BootstrapSpec | None) -> Iterator[str]:
 
 
 def _spark_faults(spark: SparkSpec) -> Iterator[str]:
+    yield from _sink_faults(spark.sinks)
     if spark.schedule is None:
         return
     try:
@@ -242,6 +253,31 @@ def _spark_faults(spark: SparkSpec) -> Iterator[str]:
             "spec.spark.schedule: needs spec.spark.trigger: availableNow, as a query that goes on is begun once; set "
             "that, or remove this"
         )
+
+
+def _sink_faults(sinks: Sequence[SinkSpec]) -> Iterator[str]:
+    for number, sink in enumerate(sinks):
+        field = f"spec.spark.sinks[{number}]"
+        if any(other.name == sink.name for other in sinks[:number]):
+            yield f"{field}.name: another sink is called {sink.name}, too; rename one of them"
+        if not _PLACE.match(sink.path):
+            yield (
+                f"{field}.path: expected a folder such as s3a://bucket/folder or /folder, which all executors reach, "
+                f"got {sink.path!r:.100}"
+            )
+        for other in sinks[:number]:
+            if _folder(sink.path) == _folder(other.path):
+                yield f"{field}.path: sink {other.name} has the same folder; give each sink its own"
+            elif _folder(sink.path).startswith(_folder(other.path)):
+                yield f"{field}.path: lies in the folder of sink {other.name}; give each sink its own"
+            elif _folder(other.path).startswith(_folder(sink.path)):
+                yield f"{field}.path: has the folder of sink {other.name} in it; give each sink its own"
+        for option in sink.options.keys() & _OWN_SINK_OPTIONS:
+            yield f"{field}.options.{option}: is set by the sink itself, as it makes rows exact; remove it"
+
+
+def _folder(path: str) -> str:
+    return path.rstrip("/") + "/"
 
 
 def _rollout_faults(rollout: RolloutSpec) -> Iterator[str]:

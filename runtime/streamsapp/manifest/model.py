@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
-from streamsapp.manifest.application_name import name_fault
+from streamsapp.manifest.application_name import name_fault, object_name_fault
 from streamsapp.manifest.history_end import Until
 from streamsapp.manifest.sections import (
     ErrorsSettings,
@@ -275,6 +275,36 @@ Trigger: TypeAlias = Annotated[
 
 Engine: TypeAlias = Literal["threads", "spark"]
 
+SinkFormat: TypeAlias = Literal["parquet", "delta"]
+
+
+class SinkSpec(Fields, frozen=True, kw_only=True):
+    """A table beside a topic that the application writes: each record of the topic is one row, once."""
+
+    name: Annotated[
+        Annotated[str, Meta(extra={"check": object_name_fault})],
+        Doc("names its query, which is `<application id>/<name>` on Spark's pages"),
+    ]
+    topic: Annotated[Text, Doc("a topic that the topology writes, under a name of its own")]
+    format: Annotated[SinkFormat, Doc("the form of the table")]
+    path: Annotated[
+        Text,
+        Doc(
+            "the folder of the table, `s3a://bucket/folder` or `/folder`, which all executors reach; its folder "
+            "`_checkpoint` has the offsets up to which the topic is in the table"
+        ),
+    ]
+    trigger: Annotated[
+        DurationText,
+        Doc("how often rows are added; with `spec.spark.trigger: availableNow`, once before the run ends"),
+    ] = "1m"
+    options: Annotated[Properties, Doc("of Spark's writer for the format, such as `compression`")] = {}
+
+    @property
+    def trigger_ms(self) -> int:
+        """Milliseconds between the beginnings of two writes."""
+        return milliseconds(self.trigger)
+
 
 class SparkSpec(Fields, frozen=True, kw_only=True):
     """The query that runs the topology where the engine is Spark."""
@@ -315,6 +345,7 @@ class SparkSpec(Fields, frozen=True, kw_only=True):
         ),
     ] = None
     conf: Annotated[Properties, Doc("Spark's own settings, such as `spark.ui.port`")] = {}
+    sinks: Annotated[list[SinkSpec], Doc("tables that the results are written to, beside their topics")] = []
 
     @property
     def catches_up(self) -> bool:

@@ -18,7 +18,7 @@ from streamsapp.errors import ConfigError, StreamsError
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.serdes import Serdes
 from streamsapp.topology.builder import Topology
-from streamsapp.topology.nodes import SinkNode
+from streamsapp.topology.written_topics import written_topics
 from streamsapp_spark.dataframes.results import SCHEMA
 from streamsapp_spark.programs.shipped import PickledProgram
 from streamsapp_spark.tables.types.column import TypedColumn
@@ -88,18 +88,20 @@ def _read(program: PickledProgram, topic: str) -> tuple[tuple[_Side, ...], pa.Sc
     topology, _ = program.load()
     sides = tuple(
         _Side(name, TypedColumn.of(serde), serde.bind(topic, is_key=name == "key").deserialize)
-        for name, serde in _serdes(topology, topic).items()
+        for name, serde in serdes_of(topology, topic).items()
     )
     return sides, _fields(topology, topic)
 
 
 def _fields(topology: Topology, topic: str) -> pa.Schema:
-    ours = [(name, TypedColumn.of(serde).arrow) for name, serde in _serdes(topology, topic).items()]
+    ours = [(name, TypedColumn.of(serde).arrow) for name, serde in serdes_of(topology, topic).items()]
     return pa.schema([*ours, *((name, SCHEMA.field(name).type) for name in _REST)])
 
 
-def _serdes(topology: Topology, topic: str) -> dict[str, AnySerde]:
-    sinks = {node.topic: node for node in topology.nodes if isinstance(node, SinkNode) and isinstance(node.topic, str)}
+def serdes_of(topology: Topology, topic: str) -> dict[str, AnySerde]:
+    """Returns the serdes of ``key`` and ``value``. Raises ``ConfigError`` for a topic that the topology does not write
+    under a name of its own."""
+    sinks = written_topics(topology)
     if topic not in sinks:
         raise ConfigError(
             f"topic: the topology writes no topic {topic!r}; it writes: {', '.join(sorted(sinks)) or 'none'}"

@@ -5,6 +5,7 @@ Python program. Used on the driver.
     parquet:PATH                 files, of all topics (column ``topic``)
     orders=delta:PATH@v12        a table of Delta Lake of one topic, as of a version, or of a time; without it the
                                  newest version, which stays the same if the bootstrap is interrupted and goes on
+    orders=iceberg:TABLE@v12     a table of Iceberg, a folder or a name, as of a snapshot's id, or of a time, likewise
 """
 
 from __future__ import annotations
@@ -23,25 +24,41 @@ from streamsapp_spark.history.record_columns import check_columns, record_column
 from streamsapp_spark.history.sources import KAFKA
 from streamsapp_spark.session.java_process import reason
 
-_EXPECTED = f"expected {KAFKA}, or [TOPIC=]parquet:PATH or [TOPIC=]delta:PATH[@v12|@TIME] for each table"
-_TABLE = re.compile(r"(?:([A-Za-z0-9._-]+)=)?(parquet|delta):(.+)")
+_EXPECTED = (
+    f"expected {KAFKA}, or [TOPIC=]parquet:PATH, [TOPIC=]delta:PATH[@v12|@TIME] or [TOPIC=]iceberg:TABLE[@vID|@TIME] "
+    "for each table"
+)
+_TABLE = re.compile(r"(?:([A-Za-z0-9._-]+)=)?(parquet|delta|iceberg):(.+)")
 #: As Delta Lake's own paths have it, but for times, which are written as everywhere.
-_AS_OF = re.compile(r"(.+)@(?:v([0-9]{1,18})|([0-9]{4}-[0-9]{2}-[0-9]{2}.*))")
+_AS_OF = re.compile(r"(.+)@(?:v([0-9]{1,19})|([0-9]{4}-[0-9]{2}-[0-9]{2}.*))")
 _REQUIRED = ("partition", "offset", "key", "value", "timestamp")
 
-_DELTA = "delta"
+_DELTA, _ICEBERG = "delta", "iceberg"
 #: Settings of Spark's without which Delta Lake reads nothing.
-_DELTA_SETTINGS = (
+DELTA_SETTINGS = (
     "spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog",
 )
-_NO_DELTA = (
+NO_DELTA = (
     "needs Delta Lake, which Spark does not have here: give the version that fits Spark's, for 4.0 with "
     "--conf spark.jars.packages=io.delta:delta-spark_2.13:4.0.0, or put its jars where Spark has its own"
 )
 
+_NO_ICEBERG = (
+    "needs Iceberg, which Spark does not have here: give the version that fits Spark's, for 4.0 with "
+    "--conf spark.jars.packages=org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0, or put its jar where Spark "
+    "has its own"
+)
+#: The remedy where a format with versions is missing.
+_MISSING = {_DELTA: NO_DELTA, _ICEBERG: _NO_ICEBERG}
+
 #: Spark's words for a format, or a class of the settings above, that it does not have.
 _NOT_FOUND = ("DATA_SOURCE_NOT_FOUND", "CATALOG_PLUGIN_CLASS_NOT_FOUND")
+
+
+def lacks_format(error: Exception) -> bool:
+    """Returns whether Spark failed because it does not have a format."""
+    return any(word in str(error) for word in _NOT_FOUND)
 
 
 class Tables(Protocol):
@@ -88,7 +105,7 @@ class _Table:
         if found is None:
             raise ManifestError([f"--from: {_EXPECTED}; got {text!r}"])
         topic, kind, path = found.groups()
-        as_of = _AS_OF.fullmatch(path) if kind == _DELTA else None
+        as_of = _AS_OF.fullmatch(path) if kind in _MISSING else None
         return cls(topic, kind, path) if as_of is None else cls(topic, kind, *as_of.groups())
 
     def __str__(self) -> str:
@@ -98,14 +115,13 @@ class _Table:
     @property
     def changes(self) -> bool:
         """Says whether it is another table when it is read again later."""
-        return self.format == _DELTA and self.version is None and self.time is None
+        return self.format in _MISSING and self.version is None and self.time is None
 
     def fixed(self, spark: SparkSession) -> _Table:
         if not self.changes:
             return self
         self.read(spark)
-        tables = spark._jvm.io.delta.tables.DeltaTable  # type: ignore[union-attr]
-        return replace(self, version=str(tables.forPath(spark._jsparkSession, self.path).history(1).first().getLong(0)))
+        return replace(self, version=_newest_snapshot(spark, self) if self.format == _ICEBERG else _newest(spark, self))
 
     def read(self, spark: SparkSession) -> DataFrame:
         options = {"versionAsOf": self.version, "timestampAsOf": self.time}
@@ -114,9 +130,23 @@ class _Table:
         try:
             return reader.load(self.path)
         except Exception as error:
-            if self.format == _DELTA and any(word in str(error) for word in _NOT_FOUND):
-                raise ManifestError([f"--from: {self} {_NO_DELTA}"]) from error
+            if self.format in _MISSING and lacks_format(error):
+                raise ManifestError([f"--from: {self} {_MISSING[self.format]}"]) from error
             raise ManifestError([f"--from: {self} cannot be read: {reason(error)}"]) from error
+
+
+def _newest(spark: SparkSession, table: _Table) -> str:
+    tables = spark._jvm.io.delta.tables.DeltaTable  # type: ignore[union-attr]
+    return str(tables.forPath(spark._jsparkSession, table.path).history(1).first().getLong(0))
+
+
+def _newest_snapshot(spark: SparkSession, table: _Table) -> str:
+    """Returns the id of the newest snapshot of Iceberg's branch ``main``."""
+    refs = f"{table.path}{'#' if '/' in table.path else '.'}refs"
+    found = spark.read.format(_ICEBERG).load(refs).filter("name = 'main'").select("snapshot_id").first()
+    if found is None:
+        raise ManifestError([f"--from: {table} has no snapshot, so it has no rows; leave it out, or write it first"])
+    return str(found[0])
 
 
 @dataclass(frozen=True)
@@ -136,11 +166,11 @@ class StoredTables:
     @property
     def settings(self) -> tuple[str, ...]:
         """Returns the settings that Spark needs to read them."""
-        return _DELTA_SETTINGS if any(each.format == _DELTA for each in self.tables) else ()
+        return DELTA_SETTINGS if any(each.format == _DELTA for each in self.tables) else ()
 
     def as_begun(self, name: str) -> StoredTables | None:
         # A place without a version here has got one when it was fixed.
-        patterns = [re.escape(str(each)) + ("@v([0-9]{1,18})" if each.changes else "()") for each in self.tables]
+        patterns = [re.escape(str(each)) + ("@v([0-9]{1,19})" if each.changes else "()") for each in self.tables]
         found = re.fullmatch(", ".join(patterns), name)
         if found is None:
             return None
@@ -185,7 +215,7 @@ def tables_of(sources: Sequence[str], *, accepts_gaps: bool) -> StoredTables | N
         if len(sources) > 1:
             raise ManifestError([f"--from: {KAFKA} has all topics; leave the tables out, or name one for each topic"])
         if accepts_gaps:
-            raise ManifestError([f"{ACCEPT}: is about tables; it needs --from parquet:PATH or delta:PATH"])
+            raise ManifestError([f"{ACCEPT}: is about tables; it needs --from with files or tables"])
         return None
     return StoredTables(tuple(_Table.parse(each) for each in sources))
 

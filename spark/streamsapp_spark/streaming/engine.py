@@ -41,6 +41,7 @@ from streamsapp_spark.programs.shipped import ShippedProgram
 from streamsapp_spark.session.driver_port import driver_host
 from streamsapp_spark.session.java_process import reason
 from streamsapp_spark.session.private_folder import private_folder
+from streamsapp_spark.sinks.queries import SinkQueries
 from streamsapp_spark.streaming import view
 from streamsapp_spark.streaming.channel import Server
 from streamsapp_spark.streaming.executors import Executors
@@ -98,8 +99,7 @@ class SparkEngine:
                 with sessions as spark:
                     if (pages := spark.sparkContext.uiWebUrl) is not None:
                         log.info("Spark's pages are on %s", pages)
-                    while self._run(spark, admin, layouts, claim):
-                        log.info("the query starts again with the topics that exist now")
+                    self._run_with_sinks(spark, admin, layouts, claim)
         except BaseException:
             self._state.to(ClientState.PENDING_ERROR)
             self._state.to(ClientState.ERROR)
@@ -130,11 +130,35 @@ class SparkEngine:
             log.info("waiting until instances have left: %s", activity)
             self._closing.wait(_LOOK)
 
-    def _run(self, spark: SparkSession, admin: TopicAdmin, layouts: Layouts, claim: DriverClaim) -> bool:
+    def _run_with_sinks(self, spark: SparkSession, admin: TopicAdmin, layouts: Layouts, claim: DriverClaim) -> None:
+        """Run queries until there is nothing left to do. Raises what ended one of them otherwise."""
+        sinks = SinkQueries(spark, self._program, self._topology, self._config)
+        sinks.open(self._setting.sinks)
+        try:
+            if not self._setting.catches_up:
+                sinks.start()
+            while self._run(spark, admin, layouts, claim, sinks) and sinks.failure is None:
+                log.info("the query starts again with the topics that exist now")
+            if self._setting.catches_up:
+                sinks.catch_up(self._closing.is_set)
+            if (failure := sinks.failure) is not None:
+                raise failure
+        except ImmediateExit:
+            raise  # as for the application's own query
+        except BaseException:
+            sinks.stop()
+            raise
+        sinks.stop()
+
+    def _run(
+        self, spark: SparkSession, admin: TopicAdmin, layouts: Layouts, claim: DriverClaim, sinks: SinkQueries
+    ) -> bool:
         """Run the query until it ends; returns whether another is to go on, with other topics. That one sees to the
         last snapshots, also if the driver was asked to end meanwhile."""
         self._layout = layout = layouts.following(layouts.found().matched)
-        executors, setting = Executors(spark.sparkContext), self._setting
+        setting = self._setting
+        # Tables are written while batches go on, so they have a core of their own where there is more than one.
+        executors = Executors(spark.sparkContext, kept=1 if setting.sinks and not setting.catches_up else 0)
         cores = executors.wait(self._closing.is_set)
         inputs = {task_id: plan.inputs.keys() for task_id, plan in layout.plans.items()}
         size = MicroBatchSize(setting.max_records_per_batch, setting.trigger_ms / 1000)
@@ -159,7 +183,7 @@ class SparkEngine:
                 memory = ExecutorMemory.of(spark.sparkContext)
                 job = EngineJob.of(self._config.application_id, self._program, layout.existing, server.address, memory)
                 topics = _TopicsOfBatches(self._config, admin, layouts, layout)
-                self._watch(self._start(spark, job, checkpoint), service, topics, executors)
+                self._watch(self._start(spark, job, checkpoint), service, topics, executors, sinks)
                 return topics.changed
             finally:
                 server.close()
@@ -177,7 +201,12 @@ class SparkEngine:
         return writer.trigger(processingTime=f"{self._setting.trigger_ms} milliseconds").start()
 
     def _watch(
-        self, query: StreamingQuery, service: MicroBatchService, topics: _TopicsOfBatches, executors: Executors
+        self,
+        query: StreamingQuery,
+        service: MicroBatchService,
+        topics: _TopicsOfBatches,
+        executors: Executors,
+        sinks: SinkQueries,
     ) -> None:
         """Return when there is nothing left to do, or other topics match the patterns; raise what ended the query
         otherwise."""
@@ -189,6 +218,8 @@ class SparkEngine:
                     self._figures.progress = _last_progress(query)
                     service.has_cores(executors.cores)
                     look_at = time.monotonic() + _PROGRESS
+                    if sinks.failure is not None:
+                        service.closing.set()
                 # One that catches up ends by itself; the next one looks for topics when it starts.
                 if not self._setting.catches_up and topics.look():
                     service.closing.set()
@@ -283,9 +314,12 @@ def observed(frame: DataFrame) -> DataFrame:
     """Spark shows these with each batch: what was done in it, and how much state and lag there is after it."""
     figures = {name: sql.col("report")[at] for at, name in enumerate(FIGURES)}
     number = figures.pop("report")
-    done = ("records", "outputs")
+    over_all = {"records": sql.sum, "outputs": sql.sum, "commit_ms": sql.max}
     # A row stands for a record, and few have a report. Java is slow at adding up until it has compiled that well.
     return frame.where("report is not null").observe(
         "streamsapp",
-        *((sql.sum(of) if name in done else sql.max_by(of, number)).alias(name) for name, of in figures.items()),
+        *(
+            (over_all[name](of) if name in over_all else sql.max_by(of, number)).alias(name)
+            for name, of in figures.items()
+        ),
     )

@@ -27,11 +27,17 @@ _LOOK = 0.1
 class Executors:
     """The executors of a running context."""
 
-    def __init__(self, spark: SparkContext) -> None:
+    def __init__(self, spark: SparkContext, kept: int = 0) -> None:
+        """Keeps so many cores for other work of the session, if there are more."""
         self._spark = spark
+        self._kept = kept
         self._known = 1
+        promised = expected_cores(str(spark.master), lambda name: spark.getConf().get(name))
         #: Cores that there will be; ``None`` where nothing says so.
-        self.expected = expected_cores(str(spark.master), lambda name: spark.getConf().get(name))
+        self.expected = None if promised is None else self._left(promised)
+
+    def _left(self, cores: int) -> int:
+        return max(min(cores, 1), cores - self._kept)
 
     @property
     def cores(self) -> int:
@@ -39,7 +45,7 @@ class Executors:
         ends."""
         context = self._spark._jsc.sc()
         try:
-            found: int = context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile())
+            found = self._left(context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile()))
         except Py4JError as error:
             log.debug("how many cores there are is not known: %s", error)
             return self._known

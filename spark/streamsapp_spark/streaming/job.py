@@ -13,7 +13,7 @@ from streamsapp_spark.streaming.channel import DriverAddress
 from streamsapp_spark.streaming.memory import ExecutorMemory
 
 #: The figures of a report, in their order.
-FIGURES = ("records", "outputs", "state_rows", "state_bytes", "lag", "batch_size", "report")
+FIGURES = ("records", "outputs", "state_rows", "state_bytes", "lag", "batch_size", "commit_ms", "report")
 
 
 @dataclass(frozen=True)

@@ -273,7 +273,7 @@ class MicroBatchService:
             self._committed()
             if counts:
                 self._measure(puller.process, report)
-            return self._told(*done), goes_on and counts
+            return self._told(*done, round(1_000 * report.commit_seconds)), goes_on and counts
 
     def _goes_on(self) -> bool:
         """Returns whether open orders go on. A lane that has no process any more ends them: no worker asks for it
@@ -296,9 +296,9 @@ class MicroBatchService:
         with self._lock:
             while before is not None:
                 records, outputs, before = records + before.records, outputs + before.outputs, before.before
-            return self._told(records, outputs)
+            return self._told(records, outputs, 0)
 
-    def _told(self, records: int, outputs: int) -> dict[str, int]:
+    def _told(self, records: int, outputs: int, commit_ms: int) -> dict[str, int]:
         """These, and what is known of the whole application now: the last report of a batch holds."""
         self._under_way.reports += 1
         figures = self._figures
@@ -309,6 +309,7 @@ class MicroBatchService:
             "state_bytes": figures.state_bytes,
             "lag": self._batches.lag,
             "batch_size": self._size.records,
+            "commit_ms": commit_ms,
             "report": self._under_way.reports,
         }
 

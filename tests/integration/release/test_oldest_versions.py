@@ -29,6 +29,7 @@ ON_SPARK = (
     "tests/integration/spark/test_read.py",
     "tests/integration/spark/test_run_topology.py",
     "tests/integration/spark/test_delta.py",
+    "tests/integration/spark/test_sinks.py",
 )
 
 
@@ -48,7 +49,7 @@ def test_unit_tests_pass_with_the_oldest_versions(tmp_path: Path) -> None:
 
 
 def test_the_spark_part_works_with_its_oldest_versions(tmp_path: Path) -> None:
-    """Tables of Delta Lake are tried here alone as long as Delta Lake has no release for the newest."""
+    """Tables of Delta Lake and Iceberg are tried here alone as long as these have no release for the newest."""
     asked = PROJECT["optional-dependencies"]["spark"]
     python = environment(tmp_path / "venv", *oldest(asked), *RUNS_TESTS, extras="s3,spark")
     version = [python, "-c", "import pyspark; print(pyspark.__version__)"]

@@ -234,7 +234,7 @@ def test_records_that_kafka_has_deleted_stop_the_feed(app: App) -> None:
     for future in asked.values():
         future.result(60)
     with pytest.raises(
-        StreamsError, match=f"{topic}-{partition} begins with offset 2, and the feed is at 1: Kafka deleted"
+        StreamsError, match=f"{topic}-{partition} begins with offset 2, and 1 is the next one to read: Kafka deleted"
     ):
         feed.partitions(begun, end)
     everything(feed)  # from the first record that there is
@@ -272,9 +272,7 @@ def test_a_changelog_that_was_made_anew_is_another_one(app: App) -> None:
     for future in kafka.admin.create_topics([NewTopic(topic, PARTITIONS, 1)]).values():
         future.result(60)
     eventually(lambda: len(kafka.partitions_of(topic)) == PARTITIONS, "the topic")
-    with pytest.raises(
-        StreamsError, match="was deleted and made anew since the feed began; begin with a new checkpoint"
-    ):
+    with pytest.raises(StreamsError, match="was deleted and made anew since then; begin with a new checkpoint"):
         feed.partitions(end, reader(app, "lasting").latestOffset())
 
 

@@ -100,6 +100,7 @@ def test_rows_offsets_lag_and_state_that_spark_shows_are_those_of_the_broker(ins
     assert seen["lag"] == end_offsets(counted.kafka, counted.words) - sum(committed.values()) == 0
     assert seen["state_rows"] == len(counted.state()) == 300
     assert seen["state_bytes"] > 0
+    assert 0 < seen["commit_ms"] <= last["durationMs"]["addBatch"]
 
 
 @pytest.mark.long

@@ -11,7 +11,7 @@ import pytest
 
 from instances import Instances, eventually
 from spark_apps import finished
-from spark_counting import Counted
+from spark_counting import Counted, child_of
 
 #: Each has sessions of Spark's.
 pytestmark = [pytest.mark.timeout(1100), pytest.mark.long]
@@ -48,10 +48,3 @@ def test_a_driver_whose_java_hangs_ends_in_its_time_and_the_next_one_goes_on(
         assert code == 0, errors[-6000:]
         counted.check()
     assert not list(tmp_path.glob("streamsapp-driver-*")), "what the first one left goes with the next one"
-
-
-def child_of(pid: int, name: str) -> int:
-    """The child process of that name."""
-    children = [int(each) for path in Path(f"/proc/{pid}/task").glob("*/children") for each in path.read_text().split()]
-    [found] = [each for each in children if Path(f"/proc/{each}/comm").read_text().strip() == name]
-    return found

@@ -14,13 +14,15 @@ def test_tables_without_a_version_go_on_with_the_one_that_a_bootstrap_began_with
         "b=delta:s3a://lake/b@v7",
         "c=delta:/lake/c@2026-11-01 10:00",
         "parquet:/files/{d,e}, f",
+        "g=iceberg:lake.g",
+        "iceberg:s3a://lake/h@v9223372036854775807",
     ]
     tables = tables_of(sources, accepts_gaps=False)
     assert tables is not None
     assert tables.name == ", ".join(sources)
-    assert tables.topics == {"a", "b", "c"}
+    assert tables.topics == {"a", "b", "c", "g"}
 
-    begun = ", ".join([f"{sources[0]}@v12", *sources[1:]])
+    begun = ", ".join([f"{sources[0]}@v12", *sources[1:4], f"{sources[4]}@v7512345678901234567", sources[5]])
     fixed = tables.as_begun(begun)
     assert fixed is not None
     assert fixed.name == begun
@@ -29,12 +31,14 @@ def test_tables_without_a_version_go_on_with_the_one_that_a_bootstrap_began_with
         ("s3a://lake/b", "7", None),
         ("/lake/c", None, "2026-11-01 10:00"),
         ("/files/{d,e}, f", None, None),
+        ("lake.g", "7512345678901234567", None),
+        ("s3a://lake/h", "9223372036854775807", None),
     ]
     for other in ("kafka", begun.replace("@v7", "@v8"), begun.replace("/lake/a@", "/lake/b@"), tables.name):
         assert tables.as_begun(other) is None
 
 
-def test_only_delta_lake_has_versions_and_needs_settings() -> None:
+def test_files_have_no_versions_and_only_delta_lake_needs_settings() -> None:
     files = tables_of(["parquet:/a@v12"], accepts_gaps=True)
     assert files is not None
     assert (files.tables[0].path, files.settings) == ("/a@v12", ())
@@ -44,12 +48,15 @@ def test_only_delta_lake_has_versions_and_needs_settings() -> None:
         "spark.sql.extensions",
         "spark.sql.catalog.spark_catalog",
     ]
+    iceberg = tables_of(["iceberg:/a@v3"], accepts_gaps=True)
+    assert iceberg is not None
+    assert (iceberg.tables[0].version, iceberg.settings) == ("3", ())
 
 
 @pytest.mark.parametrize(
     ("sources", "fault"),
     [
-        (["iceberg:/a"], "--from: expected kafka, or .*; got 'iceberg:/a'"),
+        (["hudi:/a"], "--from: expected kafka, or .*; got 'hudi:/a'"),
         (["parquet:"], "got 'parquet:'"),
         (["a b=delta:/a"], "got 'a b=delta:/a'"),
         (["kafka", "delta:/a"], "kafka has all topics"),

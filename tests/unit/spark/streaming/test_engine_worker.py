@@ -133,7 +133,7 @@ class Processed:
 
 def told(records: int, report: int) -> dict[str, int]:
     """A driver's answer to a report."""
-    known = {"batch_size": 10, "lag": 9, "state_bytes": 8, "state_rows": 7}
+    known = {"batch_size": 10, "commit_ms": 6, "lag": 9, "state_bytes": 8, "state_rows": 7}
     return {"records": records, "outputs": 11, **known, "report": report}
 
 

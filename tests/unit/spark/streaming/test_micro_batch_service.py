@@ -129,12 +129,13 @@ def test_rows_of_an_attempt_that_was_lost_after_its_commit_are_the_next_attempts
         LaneTaskReport(TaskId(0, 1), 1, 6, {}, {}, 10, 100, 0),
     )
     known = {"state_rows": 30, "state_bytes": 300, "lag": 7, "batch_size": 100}
-    report = LaneReport(0, tasks, 0.0, 0.0, 0.0, None)
-    assert asked(first, "done", report) == ({"records": 3, "outputs": 11, **known, "report": 1}, False)
+    report = LaneReport(0, tasks, 1.0, 0.0, 0.25, None)
+    done = {"records": 3, "outputs": 11, **known, "commit_ms": 250, "report": 1}
+    assert asked(first, "done", report) == (done, False)
     first.close()
     for number, attempt in enumerate((second, third), 2):
         assert asked(attempt, "join", "b", 0, number - 1) is None
-        assert asked(attempt, "owed") == {"records": 3, "outputs": 11, **known, "report": number}
+        assert asked(attempt, "owed") == {"records": 3, "outputs": 11, **known, "commit_ms": 0, "report": number}
         attempt.close()
 
 

@@ -1,0 +1,100 @@
+"""A driver with sinks alone: it adds what a topic has to a table, and ends, or it is killed with its Java at one place.
+
+Run by tests in a process of its own. The topic's records are the test's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from streamsapp import Consumed, Produced, Serdes, StreamsBuilder, StreamsConfig, Topology
+from streamsapp.errors import StreamsAppError
+from streamsapp.manifest.model import SinkSpec
+from streamsapp.structs import converted
+from streamsapp_spark.programs.shipped import PickledProgram
+from streamsapp_spark.session.session import session, start_java
+from streamsapp_spark.session.settings import JAVA_OPTIONS
+from streamsapp_spark.sinks import tables
+from streamsapp_spark.sinks.queries import SinkQueries
+
+#: When it is killed: before a batch is added, after three files of it are in their place, and after the whole batch.
+BEFORE, BETWEEN, AFTER = "before", "between", "after"
+
+#: Nothing runs for so long that compiling it well pays.
+_SETTINGS = (
+    f"spark.driver.extraJavaOptions={JAVA_OPTIONS} -XX:TieredStopAtLevel=1",
+    "spark.sql.codegen.wholeStage=false",
+    "spark.sql.codegen.factoryMode=NO_CODEGEN",
+    "spark.sql.shuffle.partitions=1",
+)
+
+
+def topology(topic: str) -> Topology:
+    builder = StreamsBuilder()
+    written = builder.stream("words", Consumed(Serdes.string(), Serdes.long()))
+    written.to(topic, Produced(Serdes.string(), Serdes.long()))
+    return builder.build()
+
+
+def kill() -> None:
+    children = [
+        each for path in Path(f"/proc/{os.getpid()}/task").glob("*/children") for each in path.read_text().split()
+    ]
+    for child in children:
+        os.kill(int(child), signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def killed(when: str) -> None:
+    """Has the driver die ``when`` it comes there."""
+    move, moved = tables.Folder.move, []
+
+    def moves(self: tables.Folder, name: str, to: str) -> None:
+        move(self, name, to)
+        moved.append(to)
+        if len(moved) == 3:
+            kill()
+
+    def dies(kind: Any) -> None:
+        add = kind.add
+
+        def adds(*arguments: Any) -> None:
+            if when == AFTER:
+                add(*arguments)
+            kill()
+
+        kind.add = adds
+
+    if when == BETWEEN:
+        tables.Folder.move = moves  # type: ignore[method-assign]
+    else:
+        dies(tables.ParquetFolder)
+        dies(tables.DeltaTable)
+
+
+def main() -> int:
+    servers, sink, when, *conf = sys.argv[1:]
+    spec = converted(json.loads(sink), SinkSpec)
+    if when:
+        killed(when)
+    config = StreamsConfig(application_id="sinks", bootstrap_servers=servers)
+    made = topology(spec.topic)
+    java = start_java("sinks", "local[2]", [*_SETTINGS, *tables.settings_of([spec]), *conf])
+    try:
+        with session(java) as spark:
+            queries = SinkQueries(spark, PickledProgram.of(made, config), made, config)
+            queries.open([spec])
+            queries.catch_up(lambda: False)
+    except StreamsAppError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
