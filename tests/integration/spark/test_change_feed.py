@@ -398,7 +398,7 @@ class Following:
             self._process.wait()
 
     def last(self) -> list[str]:
-        """What the files have when a last query has caught up."""
+        """Returns the rows of the files once a last query has caught up."""
         process = subprocess.Popen(
             [*self._command, "last"],
             stdout=subprocess.PIPE,
