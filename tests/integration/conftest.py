@@ -13,11 +13,15 @@ from kafka_cluster import START_TIMEOUT, Kafka
 from pods import Pods
 from streamsapp.local.broker import EmbeddedBroker
 
+#: Records of tests have times of 1970, so changelogs of windows would lose them whenever the broker looks for old ones.
+KEEPS_OLD_TIMES = {"log.retention.check.interval.ms": "86400000"}
+
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
     """The broker all tests share: never stop it."""
-    with EmbeddedBroker(tmp_path_factory.mktemp("kafka"), start_timeout=START_TIMEOUT) as running:
+    folder = tmp_path_factory.mktemp("kafka")
+    with EmbeddedBroker(folder, properties=KEEPS_OLD_TIMES, start_timeout=START_TIMEOUT) as running:
         yield running
 
 
@@ -30,7 +34,8 @@ def kafka(broker: EmbeddedBroker) -> Kafka:
 @pytest.fixture
 def own_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
     """A running broker for one test, which may stop, kill and restart it."""
-    with EmbeddedBroker(tmp_path / "kafka", start_timeout=START_TIMEOUT) as running:
+    folder = tmp_path / "kafka"
+    with EmbeddedBroker(folder, properties=KEEPS_OLD_TIMES, start_timeout=START_TIMEOUT) as running:
         yield running
 
 
