@@ -26,6 +26,8 @@ _OLDEST = 17
 _VERSION = re.compile(r'version "(?:1\.)?([0-9]+)')
 _TRACEBACK = "Traceback (most recent call last):"
 _PYTHON_ERROR = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt): .+$", re.MULTILINE)
+#: The end of a line by which Spark only says that a worker raised an error, which follows with a trace of its own.
+_WRAPPED = "An exception was thrown from the Python worker:"
 _ANSWER_SECONDS = 30.0
 #: Lines of Java's output that are kept until the session is there.
 _KEPT = 200
@@ -127,9 +129,9 @@ def reason(error: Exception) -> str:
 def cause_in(text: str) -> str:
     """Returns the line of Java's or Spark's output that says why: the error of a Python worker if there is one."""
     _, _, traced = text.partition(_TRACEBACK)
-    raised = _PYTHON_ERROR.search(traced)
-    if raised is not None:
-        return raised[0].strip()
+    for raised in _PYTHON_ERROR.finditer(traced):
+        if not raised[0].rstrip().endswith(_WRAPPED):
+            return raised[0].strip()
     lines = [line.strip(" :\t") for line in text.splitlines() if line.strip(" :\t")]
     named = [line for line in lines if "Exception: " in line or "Error: " in line]
     return named[0] if named else "; ".join(lines[:2]) or "it does not say why"

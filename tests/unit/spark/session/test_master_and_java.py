@@ -109,4 +109,6 @@ def test_the_line_that_says_why_is_found_in_what_java_wrote() -> None:
         "  File \"worker.py\", line 8, in main\nModuleNotFoundError: No module named 'x'\n\n\tat org.apache.spark.X\n"
     )
     assert cause_in(job + worker) == "ModuleNotFoundError: No module named 'x'"
+    wrapped = "Traceback (most recent call last):\nx.PythonException: An exception was thrown from the Python worker:\n"
+    assert cause_in(wrapped + worker) == "ModuleNotFoundError: No module named 'x'"
     assert cause_in("WARNING: one\ntwo\nthree\n") == "WARNING: one; two"
