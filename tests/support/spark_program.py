@@ -127,7 +127,7 @@ def what_cannot_travel(program: Program, folder: Path) -> None:
 
 
 class Seen(StreamingQueryListener):
-    """What Spark tells of the query."""
+    """Notes what Spark reports of the query."""
 
     def __init__(self) -> None:
         self.started = self.ended = 0

@@ -25,7 +25,7 @@ from streamsapp_spark.programs.shipped import ShippedProgram
 from streamsapp_spark.session.java_process import reason
 from streamsapp_spark.sinks.rows import TopicRows
 from streamsapp_spark.sinks.source import TopicJob, committed_topic, source_name, source_of
-from streamsapp_spark.sinks.tables import Folder, Table, checkpoint, has_begun, table_of
+from streamsapp_spark.sinks.tables import Folder, SinkTable, checkpoint, has_begun, table_of
 
 #: A variable of the workers that read topics. Spark gives tasks workers by their variables: workers that have stores of
 #: the application open are left to its own query.
@@ -42,7 +42,7 @@ class _Sink:
     spec: SinkSpec
     field: str
     folder: Folder
-    table: Table
+    table: SinkTable
     query: StreamingQuery | None = None
 
 

@@ -79,7 +79,7 @@ class TopicSource(DataSource):
 
 
 @dataclass
-class TopicPartition(InputPartition):
+class BatchPartition(InputPartition):
     """All of a batch."""
 
     ranges: tuple[HistoryRange, ...]
@@ -108,7 +108,7 @@ class TopicReader(DataSourceStreamReader):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Returns the range of a batch. Raises ``StreamsError`` if records of it are gone."""
         begin, until = (TopicOffset.of(each, "a sink", ANEW) for each in (start, end))
-        return [TopicPartition(tuple(self._topic.ranges(begin, until)))]
+        return [BatchPartition(tuple(self._topic.ranges(begin, until)))]
 
     @cached_property
     def _topic(self) -> CommittedTopic:
@@ -123,7 +123,7 @@ class TopicReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yields the rows of a batch, one partition of the topic after the other."""
-        assert isinstance(partition, TopicPartition)
+        assert isinstance(partition, BatchPartition)
         config, rows = _loaded(self._job)
         for of in partition.ranges:
             for records in from_kafka(of, config, committed_only=True, remedy=ANEW):

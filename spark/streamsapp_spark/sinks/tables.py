@@ -30,7 +30,7 @@ _SETTINGS = {
 }
 
 
-class Table(Protocol):
+class SinkTable(Protocol):
     """The table of one sink."""
 
     def has_rows(self) -> bool:
@@ -47,7 +47,7 @@ def settings_of(sinks: list[SinkSpec]) -> tuple[str, ...]:
     return tuple(setting for each in sorted({sink.format for sink in sinks}) for setting in _SETTINGS[each])
 
 
-def table_of(spark: SparkSession, sink: SinkSpec, folder: Folder, field: str) -> Table:
+def table_of(spark: SparkSession, sink: SinkSpec, folder: Folder, field: str) -> SinkTable:
     """Returns the table of a sink; ``field`` of the manifest opens every message."""
     if sink.format == "delta":
         return DeltaTable(spark, folder, sink, field)
