@@ -70,6 +70,7 @@ def test_a_run_reports_what_it_left_or_that_it_has_not_caught_up(
             session=lambda _: None,
         ),
         "session.settings": SimpleNamespace(BATCH_SETTINGS={"spark.ui.enabled": "true", "spark.a": "ours"}),
+        "sinks.tables": SimpleNamespace(settings_of=lambda _: ["spark.b=of a sink"]),
         "programs.manifest": SimpleNamespace(ManifestProgram=SimpleNamespace(of=lambda *_: None)),
         "streaming.engine": SimpleNamespace(SparkEngine=Engine),
     }
@@ -80,5 +81,5 @@ def test_a_run_reports_what_it_left_or_that_it_has_not_caught_up(
     options = ["--state-dir", str(tmp_path / "state"), "--http-port", "0", "--report", str(report)]
     assert main(["run", "-f", str(manifest), *options, "--conf", "spark.a=of the command"]) == code
     assert report.read_text() == said
-    later_ones_win = ["spark.ui.enabled=true", "spark.a=ours", "spark.a=of the manifest", "spark.a=of the command"]
-    assert settings == later_ones_win
+    given = ["spark.ui.enabled=true", "spark.a=ours", "spark.b=of a sink"]
+    assert settings == [*given, "spark.a=of the manifest", "spark.a=of the command"], "later ones win"
