@@ -198,13 +198,13 @@ def _send(producer: Producer, topic: str, number: int, value: bytes) -> None:
             producer.poll(0.05)
 
 
-def _moments(over: threading.Event) -> Iterator[int]:
+def _moments(over: threading.Event) -> Iterator[None]:
     """Yields when a record is due, until it is over."""
     began = time.monotonic()
     for number in itertools.count():
         if over.wait(max(0.0, began + number / RATE - time.monotonic())):
             return
-        yield number
+        yield
 
 
 def _settle(count: Callable[[], int]) -> None:

@@ -52,8 +52,8 @@ class CommittedTopic:
     """The offsets and the settings of a topic, as Kafka has them."""
 
     def __init__(self, config: StreamsConfig, topic: str, *, missing: str, remedy: str, anew: str) -> None:
-        """Takes what a user is told: that the topic is ``missing``, the ``remedy``, and ``anew``, which is what to do
-        where records are gone. Raises ``TopicError`` for a topic that does not exist."""
+        """``missing`` and ``remedy`` are the message for a topic that does not exist; ``anew`` is the remedy where
+        records are gone. Raises ``TopicError`` for a topic that does not exist."""
         self.topic = topic
         self._anew = anew
         check_reachable(config.bootstrap_servers)
