@@ -9,7 +9,6 @@ first result when all files were here. A size of 10 GB needs 60 GB of disk for t
 from __future__ import annotations
 
 import argparse
-import itertools
 import multiprocessing
 import os
 import random
@@ -20,10 +19,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import quantiles
 
+from benchmarks.kills import moments
+from benchmarks.topics import Topics
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from instances import eventually
@@ -93,6 +95,7 @@ class Application:
     def __init__(self, kafka: Kafka, server: S3Server, keys: int, folder: Path) -> None:
         self._kafka, self._server, self._keys, self._folder = kafka, server, keys, folder
         self._source, self._sink = (kafka.create_topic(each, PARTITIONS) for each in ("rows", "sizes"))
+        self._topics = Topics(kafka.bootstrap_servers)
         self._name = kafka.unique("first-results")
 
     def start(self, endpoint: str) -> RunningPod:
@@ -118,7 +121,8 @@ class Application:
             for number in range(self._keys):
                 _send(producer, self._source, number, draw.randbytes(VALUE_BYTES))
             assert producer.flush(LONG) == 0
-            eventually(lambda: self._processed() == self._keys, "all results", LONG)
+            committed = partial(self._topics.committed, self._name, self._source)
+            eventually(lambda: sum(committed().values()) == self._keys, "all results", LONG)
             _settle(lambda: pod.log().count(" snapshot "))
             assert pod.terminate() == 0  # it leaves its group, whose session would be waited for
         finally:
@@ -158,7 +162,7 @@ class Application:
 
     def _load(self, over: threading.Event) -> None:
         draw, producer = random.Random(2), self._producer()
-        for _ in _moments(over):
+        for _ in moments(over, RATE):
             _send(producer, self._source, draw.randrange(self._keys), draw.randbytes(VALUE_BYTES))
         assert producer.flush(LONG) == 0
 
@@ -171,22 +175,11 @@ class Application:
                 "fetch.wait.max.ms": 20,
             }
         )
-        ends = self._ends()
-        consumer.assign([TopicPartition(self._sink, each, ends[each]) for each in range(PARTITIONS)])
+        ends = self._topics.offsets(self._sink)
+        consumer.assign([TopicPartition(self._sink, each, end) for each, (_, end) in ends.items()])
         while not over.is_set():
             came += [(message.timestamp()[1] / 1000, time.time()) for message in consumer.consume(500, 0.05)]
         consumer.close()
-
-    def _ends(self) -> list[int]:
-        consumer = Consumer({"bootstrap.servers": self._kafka.bootstrap_servers, "group.id": "ends"})
-        try:
-            asked = [TopicPartition(self._sink, each) for each in range(PARTITIONS)]
-            return [consumer.get_watermark_offsets(each, timeout=60)[1] for each in asked]
-        finally:
-            consumer.close()
-
-    def _processed(self) -> int:
-        return sum(offset for offset, _ in self._kafka.committed(self._name, self._source).values())
 
 
 def _send(producer: Producer, topic: str, number: int, value: bytes) -> None:
@@ -196,15 +189,6 @@ def _send(producer: Producer, topic: str, number: int, value: bytes) -> None:
             return producer.produce(topic, value, key, partition=number % PARTITIONS)
         except BufferError:
             producer.poll(0.05)
-
-
-def _moments(over: threading.Event) -> Iterator[None]:
-    """Yields when a record is due, until it is over."""
-    began = time.monotonic()
-    for number in itertools.count():
-        if over.wait(max(0.0, began + number / RATE - time.monotonic())):
-            return
-        yield
 
 
 def _settle(count: Callable[[], int]) -> None:

@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
@@ -53,6 +54,15 @@ spec:
 """
 
 
+def moments(over: threading.Event, rate: float) -> Iterator[int]:
+    """Yields the number of each record when it is due, so many a second, until it is over."""
+    began = time.monotonic()
+    for number in itertools.count():
+        if over.wait(max(0.0, began + number / rate - time.monotonic())):
+            return
+        yield number
+
+
 class Load(threading.Thread):
     """Writes words, each key in turn, until it is stopped."""
 
@@ -66,13 +76,11 @@ class Load(threading.Thread):
         self.written: Counter[str] = Counter()
 
     def run(self) -> None:
-        began, number = time.monotonic(), 0
-        while not self._stopped.wait(max(0.0, began + number / self._rate - time.monotonic())):
+        for number in moments(self._stopped, self._rate):
             key = f"key{number % KEYS}"
             self._producer.produce(self._topic, b"x", key.encode(), partition=_partition(key))
             self._producer.poll(0)
             self.written[key] += 1
-            number += 1
 
     def stop(self) -> None:
         self._stopped.set()

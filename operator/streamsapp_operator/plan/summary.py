@@ -24,13 +24,16 @@ def tasks(inputs: PlanInput) -> Tasks:
 
 def input_lag(inputs: PlanInput) -> int | None:
     """Returns the input lag of all active tasks together."""
-    return _input_lag(inputs, [task for _, task in _reported(inputs) if task.role is ReportedRole.ACTIVE])
+    return _input_lag(inputs, _active(inputs))
 
 
 def workable_lag(inputs: PlanInput) -> int | None:
     """Returns the input lag that more pods would shorten: without that of paused tasks."""
-    active = (task for _, task in _reported(inputs) if task.role is ReportedRole.ACTIVE)
-    return _input_lag(inputs, [task for task in active if not task.paused])
+    return _input_lag(inputs, [task for task in _active(inputs) if not task.paused])
+
+
+def _active(inputs: PlanInput) -> list[TaskReport]:
+    return [task for _, task in _reported(inputs) if task.role is ReportedRole.ACTIVE]
 
 
 def _input_lag(inputs: PlanInput, active: list[TaskReport]) -> int | None:

@@ -22,7 +22,7 @@ from streamsapp.topology.written_topics import written_topics
 from streamsapp_spark.dataframes.results import SCHEMA
 from streamsapp_spark.programs.shipped import PickledProgram
 from streamsapp_spark.tables.types.column import TypedColumn
-from streamsapp_spark.tables.types.parts import quoted, sql_type
+from streamsapp_spark.tables.types.parts import ddl, sql_type
 
 #: Required of a configuration, and asked for nothing.
 _CONFIG = StreamsConfig(application_id="typed-results", bootstrap_servers="none:9092")
@@ -36,9 +36,8 @@ def typed_results(topology: Topology, results: DataFrame, topic: str) -> DataFra
     Raises ``ConfigError`` for a topic that the topology does not write under a name of its own.
     """
     fields = _fields(topology, topic)
-    columns = ", ".join(f"{quoted(field.name)} {sql_type(field.type)}" for field in fields)
     run = _Typed(PickledProgram.of(topology, _CONFIG), topic)
-    return results.filter(functions.col("topic") == topic).mapInArrow(run, columns)
+    return results.filter(functions.col("topic") == topic).mapInArrow(run, ddl(fields))
 
 
 @dataclass(frozen=True)
@@ -52,17 +51,21 @@ class _Typed:
         return typed(self.program, self.topic, batches)
 
 
-class _Side(NamedTuple):
+class TypedSide(NamedTuple):
     """The keys or the values of a topic."""
 
     name: str
     column: TypedColumn
     read: Callable[[bytes], Any]
 
+    def value(self, data: bytes | None) -> Any:
+        """Returns what the column has for these bytes. Raises what the serde does."""
+        return None if data is None else self.column.converted(self.read(data))
+
     def array(self, data: pa.Array, topic: str) -> pa.Array:
+        """Returns the column. Raises ``StreamsError`` for a value that it cannot have."""
         try:
-            found = [None if each is None else self.column.converted(self.read(each)) for each in data.to_pylist()]
-            return pa.array(found, self.column.arrow)
+            return pa.array(map(self.value, data.to_pylist()), self.column.arrow)
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
             raise StreamsError(
                 f"a {self.name} of topic {topic} is nothing that its column, {sql_type(self.column.arrow):.200}, can "
@@ -84,23 +87,26 @@ _REST = ("partition", "timestamp", "headers")
 
 
 @lru_cache(maxsize=16)
-def _read(program: PickledProgram, topic: str) -> tuple[tuple[_Side, ...], pa.Schema]:
+def _read(program: PickledProgram, topic: str) -> tuple[tuple[TypedSide, ...], pa.Schema]:
     topology, _ = program.load()
-    sides = tuple(
-        _Side(name, TypedColumn.of(serde), serde.bind(topic, is_key=name == "key").deserialize)
-        for name, serde in serdes_of(topology, topic).items()
-    )
-    return sides, _fields(topology, topic)
+    return sides_of(topology, topic), _fields(topology, topic)
 
 
 def _fields(topology: Topology, topic: str) -> pa.Schema:
-    ours = [(name, TypedColumn.of(serde).arrow) for name, serde in serdes_of(topology, topic).items()]
+    ours = [(side.name, side.column.arrow) for side in sides_of(topology, topic)]
     return pa.schema([*ours, *((name, SCHEMA.field(name).type) for name in _REST)])
 
 
-def serdes_of(topology: Topology, topic: str) -> dict[str, AnySerde]:
-    """Returns the serdes of ``key`` and ``value``. Raises ``ConfigError`` for a topic that the topology does not write
-    under a name of its own."""
+def sides_of(topology: Topology, topic: str) -> tuple[TypedSide, ...]:
+    """Returns ``key`` and ``value``. Raises ``ConfigError`` for a topic that the topology does not write under a name
+    of its own."""
+    return tuple(
+        TypedSide(name, TypedColumn.of(serde), serde.bind(topic, is_key=name == "key").deserialize)
+        for name, serde in _serdes(topology, topic).items()
+    )
+
+
+def _serdes(topology: Topology, topic: str) -> dict[str, AnySerde]:
     sinks = written_topics(topology)
     if topic not in sinks:
         raise ConfigError(

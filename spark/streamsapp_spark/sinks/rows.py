@@ -3,8 +3,7 @@ workers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -13,9 +12,8 @@ from streamsapp.errors import StreamsError
 from streamsapp.record import InputRecord
 from streamsapp.topology.builder import Topology
 from streamsapp_spark.dataframes.results import SCHEMA
-from streamsapp_spark.dataframes.typed_results import serdes_of
-from streamsapp_spark.tables.types.column import TypedColumn
-from streamsapp_spark.tables.types.parts import quoted, sql_type
+from streamsapp_spark.dataframes.typed_results import TypedSide, sides_of
+from streamsapp_spark.tables.types.parts import ddl, sql_type
 
 _TIME, _HEADERS = SCHEMA.field("timestamp").type, SCHEMA.field("headers").type
 _REMEDY = (
@@ -24,27 +22,12 @@ _REMEDY = (
 )
 
 
-@dataclass(frozen=True)
-class _Side:
-    """The keys or the values."""
-
-    name: str
-    column: TypedColumn
-    read: Callable[[bytes], Any]
-
-    def value(self, data: bytes | None) -> Any:
-        return None if data is None else self.column.converted(self.read(data))
-
-
 class TopicRows:
     """The rows of one topic."""
 
     def __init__(self, topology: Topology, topic: str) -> None:
         """Raises ``ConfigError`` for a topic that the topology does not write."""
-        self._sides = tuple(
-            _Side(name, TypedColumn.of(serde), serde.bind(topic, is_key=name == "key").deserialize)
-            for name, serde in serdes_of(topology, topic).items()
-        )
+        self._sides = sides_of(topology, topic)
         typed = [(side.name, side.column.arrow) for side in self._sides]
         placed = [("timestamp", _TIME), ("partition", pa.int32()), ("offset", pa.int64()), ("headers", _HEADERS)]
         self.schema = pa.schema([*typed, *placed])
@@ -52,7 +35,7 @@ class TopicRows:
     @property
     def ddl(self) -> str:
         """Returns the columns as Spark's SQL writes them."""
-        return ", ".join(f"{quoted(field.name)} {sql_type(field.type)}" for field in self.schema)
+        return ddl(self.schema)
 
     def batch(self, records: Sequence[InputRecord]) -> pa.RecordBatch:
         """Returns rows of these records. Raises ``StreamsError``, which names the record, for one that the serdes
@@ -72,7 +55,7 @@ class TopicRows:
         )
 
     @staticmethod
-    def _typed(side: _Side, data: Sequence[bytes | None], records: Sequence[InputRecord]) -> pa.Array:
+    def _typed(side: TypedSide, data: Sequence[bytes | None], records: Sequence[InputRecord]) -> pa.Array:
         try:
             return pa.array([side.value(each) for each in data], side.column.arrow)
         except Exception:  # a serde of the user's may raise anything
@@ -81,7 +64,7 @@ class TopicRows:
             raise
 
 
-def _try(side: _Side, data: bytes | None, record: InputRecord) -> None:
+def _try(side: TypedSide, data: bytes | None, record: InputRecord) -> None:
     try:
         pa.array([side.value(data)], side.column.arrow)
     except Exception as error:

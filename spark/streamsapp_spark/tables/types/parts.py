@@ -116,6 +116,11 @@ class Entries:
         ]
 
 
+def ddl(schema: pa.Schema) -> str:
+    """Returns columns as Spark's SQL declares them."""
+    return ", ".join(f"{quoted(field.name)} {sql_type(field.type)}" for field in schema)
+
+
 def sql_type(kind: pa.DataType) -> str:
     """Returns a type as Spark's SQL writes it, with names that need no escape and times that no setting changes."""
     if types.is_struct(kind):
