@@ -18,6 +18,7 @@ from continuous_input import Repeated
 from kafka_cluster import START_TIMEOUT, Kafka
 from secured_broker import by_scram, introduce, key_store, logins
 from streamsapp import TopicPartition
+from streamsapp.kafka.admin import Admin
 from streamsapp.local.broker import EmbeddedBroker, free_port
 
 _HOST = "127.0.0.1"
@@ -69,6 +70,8 @@ class ThreeBrokers:
                 directory / f"{number}", port, properties=settings | own, start_timeout=START_TIMEOUT
             )
         self.kafka = Kafka(",".join(each.bootstrap_servers for each in self.brokers.values()))
+        # It turns to another broker as soon as a question to one that stands still was given up.
+        self._asking = Admin({"bootstrap.servers": self.kafka.bootstrap_servers, "socket.timeout.ms": "2000"})
         #: By SASL_SSL, with the properties of ``secured``.
         self.secured_servers = ",".join(f"{_HOST}:{port}" for port in secured_ports)
         #: Every leader that each partition was seen to have.
@@ -116,7 +119,7 @@ class ThreeBrokers:
         while True:
             found: dict[int, PartitionMetadata] = {}
             with suppress(KafkaException):  # a broker was asked that does not answer
-                found = self.kafka.admin.list_topics(topic, timeout=5).topics[topic].partitions
+                found = self._asking.list_topics(topic, timeout=5).topics[topic].partitions
             for partition, each in found.items():
                 self.leaders.setdefault(TopicPartition(topic, partition), set()).add(each.leader)
             if found and all(holds(each.leader, each.isrs) for each in found.values()):
