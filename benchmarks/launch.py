@@ -10,7 +10,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from streams_jars import streams_jars
 from streamsapp.local.jars import kafka_jars
 from streamsapp.local.java import find_java
 
@@ -50,6 +49,8 @@ def environment() -> dict[str, str]:
 
 
 def _prepare_kafka_streams(cache: Path) -> list[str]:
+    from streams_jars import streams_jars  # late: programs import this module too, and have no tests to import from
+
     java, folders = str(find_java()), (kafka_jars(), streams_jars())
     sources = sorted(_KAFKA_STREAMS.glob("*.java"))
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
