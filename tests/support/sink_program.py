@@ -19,8 +19,11 @@ from streamsapp.structs import converted
 from streamsapp_spark.programs.shipped import PickledProgram
 from streamsapp_spark.session.session import session, start_java
 from streamsapp_spark.session.settings import JAVA_OPTIONS
-from streamsapp_spark.sinks import tables
+from streamsapp_spark.sinks.delta import DeltaTable
+from streamsapp_spark.sinks.folder import Folder
+from streamsapp_spark.sinks.parquet import ParquetFolder
 from streamsapp_spark.sinks.queries import SinkQueries
+from streamsapp_spark.sinks.tables import settings_of
 
 #: When it is killed: before a batch is added, after three files of it are in their place, and after the whole batch.
 BEFORE, BETWEEN, AFTER = "before", "between", "after"
@@ -52,9 +55,9 @@ def kill() -> None:
 
 def killed(when: str) -> None:
     """Has the driver die ``when`` it comes there."""
-    move, moved = tables.Folder.move, []
+    move, moved = Folder.move, []
 
-    def moves(self: tables.Folder, name: str, to: str) -> None:
+    def moves(self: Folder, name: str, to: str) -> None:
         move(self, name, to)
         moved.append(to)
         if len(moved) == 3:
@@ -71,10 +74,10 @@ def killed(when: str) -> None:
         kind.add = adds
 
     if when == BETWEEN:
-        tables.Folder.move = moves  # type: ignore[method-assign]
+        Folder.move = moves  # type: ignore[method-assign]
     else:
-        dies(tables.ParquetFolder)
-        dies(tables.DeltaTable)
+        dies(ParquetFolder)
+        dies(DeltaTable)
 
 
 def main() -> int:
@@ -84,7 +87,7 @@ def main() -> int:
         killed(when)
     config = StreamsConfig(application_id="sinks", bootstrap_servers=servers)
     made = topology(spec.topic)
-    java = start_java("sinks", "local[2]", [*_SETTINGS, *tables.settings_of([spec]), *conf])
+    java = start_java("sinks", "local[2]", [*_SETTINGS, *settings_of([spec]), *conf])
     try:
         with session(java) as spark:
             queries = SinkQueries(spark, PickledProgram.of(made, config), made, config)

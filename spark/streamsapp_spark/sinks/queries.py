@@ -23,9 +23,10 @@ from streamsapp.manifest.model import SinkSpec
 from streamsapp.topology.builder import Topology
 from streamsapp_spark.programs.shipped import ShippedProgram
 from streamsapp_spark.session.java_process import reason
+from streamsapp_spark.sinks.folder import Folder, checkpoint, has_begun
 from streamsapp_spark.sinks.rows import TopicRows
 from streamsapp_spark.sinks.source import TopicJob, committed_topic, source_name, source_of
-from streamsapp_spark.sinks.tables import Folder, SinkTable, checkpoint, has_begun, table_of
+from streamsapp_spark.sinks.tables import SinkTable, table_of
 
 #: A variable of the workers that read topics. Spark gives tasks workers by their variables: workers that have stores of
 #: the application open are left to its own query.
