@@ -1,4 +1,5 @@
-"""A driver with sinks alone: it adds what a topic has to a table, and ends, or it is killed with its Java at one place.
+"""A driver with sinks alone: it adds what a topic has to a table, and ends, or it is killed with its Java at one place,
+or stands still there.
 
 Run by tests in a process of its own. The topic's records are the test's.
 """
@@ -21,12 +22,14 @@ from streamsapp_spark.session.session import session, start_java
 from streamsapp_spark.session.settings import JAVA_OPTIONS
 from streamsapp_spark.sinks.delta import DeltaTable
 from streamsapp_spark.sinks.folder import Folder
+from streamsapp_spark.sinks.iceberg import IcebergTable
 from streamsapp_spark.sinks.parquet import ParquetFolder
 from streamsapp_spark.sinks.queries import SinkQueries
 from streamsapp_spark.sinks.tables import settings_of
 
-#: When it is killed: before a batch is added, after three files of it are in their place, and after the whole batch.
-BEFORE, BETWEEN, AFTER = "before", "between", "after"
+#: When it is killed: before a batch is added, after three files of it are in their place or it is staged, and after the
+#: whole batch; and when it stands still, as BETWEEN.
+BEFORE, BETWEEN, AFTER, HANGING = "before", "between", "after", "hanging"
 
 #: Nothing runs for so long that compiling it well pays.
 _SETTINGS = (
@@ -63,6 +66,13 @@ def killed(when: str) -> None:
         if len(moved) == 3:
             kill()
 
+    staged = IcebergTable._staged
+
+    def stages(self: IcebergTable, table: Any, number: str) -> int:
+        snapshot = staged(self, table, number)
+        kill() if when == BETWEEN else os.kill(os.getpid(), signal.SIGSTOP)
+        return snapshot
+
     def dies(kind: Any) -> None:
         add = kind.add
 
@@ -73,11 +83,13 @@ def killed(when: str) -> None:
 
         kind.add = adds
 
-    if when == BETWEEN:
+    if when in (BETWEEN, HANGING):
         Folder.move = moves  # type: ignore[method-assign]
+        IcebergTable._staged = stages  # type: ignore[method-assign]
     else:
         dies(ParquetFolder)
         dies(DeltaTable)
+        dies(IcebergTable)
 
 
 def main() -> int:

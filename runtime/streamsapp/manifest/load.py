@@ -52,6 +52,8 @@ from streamsapp.structs import converted
 _CREDENTIALS = re.compile(r"//[^/@\s]*@")
 #: An absolute path, or an address.
 _PLACE = re.compile(r"/|[a-z][a-z0-9+.-]*:/")
+#: Formats of sinks whose tables have names, and the form of these.
+_NAMED_TABLES = {"iceberg": re.compile(r"\w+(\.\w+)+", re.ASCII)}
 _OWN_SINK_OPTIONS = frozenset({"path", "txnAppId", "txnVersion", "checkpointLocation"})
 _TOPIC_PROPERTY = re.compile(r"[a-z]+(\.[a-z]+)*")
 #: The longest path of ``spec.code.files``.
@@ -272,8 +274,22 @@ def _sink_faults(sinks: Sequence[SinkSpec]) -> Iterator[str]:
                 yield f"{field}.path: lies in the folder of sink {other.name}; give each sink its own"
             elif _folder(other.path).startswith(_folder(sink.path)):
                 yield f"{field}.path: has the folder of sink {other.name} in it; give each sink its own"
+        yield from _table_faults(sink, sinks[:number], f"{field}.table")
         for option in sink.options.keys() & _OWN_SINK_OPTIONS:
             yield f"{field}.options.{option}: is set by the sink itself, as it makes rows exact; remove it"
+
+
+def _table_faults(sink: SinkSpec, before: Sequence[SinkSpec], field: str) -> Iterator[str]:
+    if sink.format not in _NAMED_TABLES:
+        if sink.table is not None:
+            yield f"{field}: is for {' and '.join(_NAMED_TABLES)} alone; remove it, as {sink.format} has a folder, path"
+    elif sink.table is None:
+        yield f"{field}: is required, as a table of {sink.format} has a name; path is the folder of its checkpoint"
+    elif not _NAMED_TABLES[sink.format].fullmatch(sink.table):
+        yield f"{field}: expected catalog.database.table, with a catalog of spec.spark.conf, got {sink.table!r:.100}"
+    for other in before:
+        if sink.table is not None and sink.table == other.table:
+            yield f"{field}: sink {other.name} has the same table; give each sink its own"
 
 
 def _folder(path: str) -> str:

@@ -275,7 +275,7 @@ Trigger: TypeAlias = Annotated[
 
 Engine: TypeAlias = Literal["threads", "spark"]
 
-SinkFormat: TypeAlias = Literal["parquet", "delta"]
+SinkFormat: TypeAlias = Literal["parquet", "delta", "iceberg"]
 
 
 class SinkSpec(Fields, frozen=True, kw_only=True):
@@ -291,9 +291,15 @@ class SinkSpec(Fields, frozen=True, kw_only=True):
         Text,
         Doc(
             "the folder of the table, `s3a://bucket/folder` or `/folder`, which all executors reach; its folder "
-            "`_checkpoint` has the offsets up to which the topic is in the table"
+            "`_checkpoint` has the offsets up to which the topic is in the table. With `table`, a folder for that alone"
         ),
     ]
+    table: Annotated[
+        Text | None,
+        Doc(
+            "with `iceberg`: the table in a catalog of Spark's session, `catalog.database.table`, made if it is missing"
+        ),
+    ] = None
     trigger: Annotated[
         DurationText,
         Doc("how often rows are added; with `spec.spark.trigger: availableNow`, once before the run ends"),

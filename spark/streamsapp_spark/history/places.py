@@ -44,13 +44,13 @@ NO_DELTA = (
     "--conf spark.jars.packages=io.delta:delta-spark_2.13:4.0.0, or put its jars where Spark has its own"
 )
 
-_NO_ICEBERG = (
+NO_ICEBERG = (
     "needs Iceberg, which Spark does not have here: give the version that fits Spark's, for 4.0 with "
     "--conf spark.jars.packages=org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0, or put its jar where Spark "
     "has its own"
 )
 #: The remedy where a format with versions is missing.
-_MISSING = {_DELTA: NO_DELTA, _ICEBERG: _NO_ICEBERG}
+_MISSING = {_DELTA: NO_DELTA, _ICEBERG: NO_ICEBERG}
 
 #: Spark's words for a format, or a class of the settings above, that it does not have.
 _NOT_FOUND = ("DATA_SOURCE_NOT_FOUND", "CATALOG_PLUGIN_CLASS_NOT_FOUND")

@@ -17,12 +17,15 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from streamsapp.clock import SystemClock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import ManifestError, StreamsAppError, StreamsError
 from streamsapp.manifest.model import SinkSpec
 from streamsapp.topology.builder import Topology
 from streamsapp_spark.programs.shipped import ShippedProgram
 from streamsapp_spark.session.java_process import reason
+from streamsapp_spark.session.query_progress import last_progress
+from streamsapp_spark.sinks.figures import SinkFigures
 from streamsapp_spark.sinks.folder import Folder, checkpoint, has_begun
 from streamsapp_spark.sinks.rows import TopicRows
 from streamsapp_spark.sinks.source import TopicJob, committed_topic, source_name, source_of
@@ -45,6 +48,9 @@ class _Sink:
     folder: Folder
     table: SinkTable
     query: StreamingQuery | None = None
+    #: Batches that this driver has added, and when it added the last one.
+    batches: int = 0
+    added_at_ms: int | None = None
 
 
 class SinkQueries:
@@ -53,6 +59,7 @@ class SinkQueries:
     def __init__(self, spark: SparkSession, program: ShippedProgram, topology: Topology, config: StreamsConfig) -> None:
         self._spark, self._program, self._topology, self._config = spark, program, topology, config
         self._sinks: list[_Sink] = []
+        self._clock = SystemClock()
         #: One batch at a time: a core is kept for them.
         self._turn = threading.Lock()
 
@@ -66,7 +73,7 @@ class SinkQueries:
     def _opened(self, spec: SinkSpec, field: str) -> _Sink:
         try:
             folder = Folder.of(self._spark, spec.path)
-            table = table_of(self._spark, spec, folder, f"{field}.format")
+            table = table_of(self._spark, spec, folder, field)
             has_rows, has_one = table.has_rows(), has_begun(folder)
         except StreamsAppError:
             raise
@@ -122,6 +129,7 @@ class SinkQueries:
         def add(rows: DataFrame, batch: int) -> None:
             with self._turn:
                 sink.table.add(rows, started.result(_STARTED), batch)
+            sink.batches, sink.added_at_ms = sink.batches + 1, self._clock.now_ms()
 
         frame = self._spark.readStream.format(source_name(sink.spec.name)).load()
         writer = frame.writeStream.queryName(f"{self._config.application_id}/{sink.spec.name}").foreachBatch(add)
@@ -138,6 +146,10 @@ class SinkQueries:
                 return _failure(sink, sink.query.exception())
         return None
 
+    def look(self) -> tuple[SinkFigures, ...]:
+        """Returns how far each of them is."""
+        return tuple(_figures(sink) for sink in self._sinks)
+
     def stop(self) -> None:
         """Ends all of them; the next driver does a batch under way again."""
         for sink in self._sinks:
@@ -145,10 +157,26 @@ class SinkQueries:
                 sink.query.stop()
 
 
+def _figures(sink: _Sink) -> SinkFigures:
+    spec, progress = sink.spec, None if sink.query is None else last_progress(sink.query)
+    read = json.loads(progress["sources"][0]["endOffset"] or "null") if progress else None
+    return SinkFigures(
+        spec.name,
+        spec.topic,
+        spec.format,
+        spec.table or spec.path,
+        sink.batches,
+        sink.added_at_ms,
+        None if progress is None else progress["timestamp"],
+        {} if read is None else read["offsets"],
+    )
+
+
 def _without_checkpoint(spec: SinkSpec, folder: Folder) -> str:
+    table, anew = (spec.path, "path") if spec.table is None else (spec.table, "table")
     return (
-        f"{spec.path} has rows, and {checkpoint(folder)}, which says up to which offsets of {spec.topic}, does not "
-        "exist: records would be there twice; bring it back, or give the sink a new path"
+        f"{table} has rows, and {checkpoint(folder)}, which says up to which offsets of {spec.topic}, does not exist: "
+        f"records would be there twice; bring it back, or give the sink a new {anew}"
     )
 
 

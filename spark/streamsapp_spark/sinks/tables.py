@@ -14,9 +14,10 @@ from streamsapp.manifest.model import SinkSpec
 from streamsapp_spark.sinks import delta, parquet
 from streamsapp_spark.sinks.delta import DeltaTable
 from streamsapp_spark.sinks.folder import Folder
+from streamsapp_spark.sinks.iceberg import IcebergTable
 from streamsapp_spark.sinks.parquet import ParquetFolder
 
-_SETTINGS = {"delta": delta.SETTINGS, "parquet": parquet.SETTINGS}
+_SETTINGS = {"delta": delta.SETTINGS, "parquet": parquet.SETTINGS, "iceberg": ()}
 
 
 class SinkTable(Protocol):
@@ -39,5 +40,7 @@ def settings_of(sinks: list[SinkSpec]) -> tuple[str, ...]:
 def table_of(spark: SparkSession, sink: SinkSpec, folder: Folder, field: str) -> SinkTable:
     """Returns the table of a sink; ``field`` of the manifest opens every message."""
     if sink.format == "delta":
-        return DeltaTable(spark, folder, sink, field)
+        return DeltaTable(spark, folder, sink, f"{field}.format")
+    if sink.format == "iceberg":
+        return IcebergTable(spark, sink, field)
     return ParquetFolder(folder, sink)

@@ -7,7 +7,6 @@ and goes on where the group stands.
 
 from __future__ import annotations
 
-import json
 import logging
 import tempfile
 import threading
@@ -41,6 +40,7 @@ from streamsapp_spark.programs.shipped import ShippedProgram
 from streamsapp_spark.session.driver_port import driver_host
 from streamsapp_spark.session.java_process import reason
 from streamsapp_spark.session.private_folder import private_folder
+from streamsapp_spark.session.query_progress import last_progress
 from streamsapp_spark.sinks.queries import SinkQueries
 from streamsapp_spark.streaming import view
 from streamsapp_spark.streaming.channel import Server
@@ -215,7 +215,7 @@ class SparkEngine:
             while query.isActive and service.failure is None and not service.ends(goes_on=topics.changed):
                 time.sleep(_LOOK)
                 if time.monotonic() >= look_at:
-                    self._figures.progress = _last_progress(query)
+                    self._figures.progress, self._figures.sinks = last_progress(query), sinks.look()
                     service.has_cores(executors.cores)
                     look_at = time.monotonic() + _PROGRESS
                     if sinks.failure is not None:
@@ -302,12 +302,6 @@ class _TopicsOfBatches:
             self._look_at = time.monotonic() + self._period
             self.changed = self._layouts.found().matched != self._read.matched
         return self.changed
-
-
-def _last_progress(query: StreamingQuery) -> dict[str, Any] | None:
-    """The last batch as Spark reports it. In one call to Java: ``lastProgress`` makes some two hundred."""
-    told = query._jsq.lastProgress()
-    return None if told is None else json.loads(told.json())
 
 
 def observed(frame: DataFrame) -> DataFrame:

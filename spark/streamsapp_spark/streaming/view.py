@@ -18,6 +18,7 @@ from streamsapp.record import TaskId
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.client_state import ClientState
 from streamsapp.runtime.micro_batches.model import LaneReport, LaneTaskReport
+from streamsapp_spark.sinks.figures import SinkFigures
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +35,7 @@ class Figures:
     outages: dict[str, tuple[int, str]] = field(default_factory=dict)
     #: As Spark reports it, of the last batch.
     progress: Mapping[str, Any] | None = None
+    sinks: tuple[SinkFigures, ...] = ()
     lane_seconds: Histogram = field(default_factory=Histogram)
     commit_seconds: Histogram = field(default_factory=Histogram)
     restore_seconds: Histogram = field(default_factory=Histogram)
@@ -110,6 +112,20 @@ def document(
         "executors": [] if service is None else sorted(service.pods),
         "batchSize": None if service is None else service.batch_size,
         "progress": _progress(figures.progress),
+        "sinks": [_sink(each) for each in figures.sinks],
+    }
+
+
+def _sink(sink: SinkFigures) -> dict[str, Any]:
+    return {
+        "name": sink.name,
+        "topic": sink.topic,
+        "format": sink.format,
+        "table": sink.table,
+        "batches": sink.batches,
+        "addedAt": None if sink.added_at_ms is None else _iso(sink.added_at_ms),
+        "lookedAt": sink.looked_at,
+        "offsets": dict(sink.offsets),
     }
 
 
@@ -185,6 +201,9 @@ def samples(config: StreamsConfig, state: ClientState, figures: Figures, service
     yield from figures.lane_seconds.samples("stream-batch-metrics", "lane-latency", **client)
     yield from figures.commit_seconds.samples("stream-batch-metrics", "commit-latency", **client)
     yield from figures.restore_seconds.samples("stream-batch-metrics", "restore-latency", **client)
+    for sink in figures.sinks:
+        yield counter("stream-sink-metrics", "batches", sink.batches, sink=sink.name)
+        yield gauge("stream-sink-metrics", "end-offsets", sum(sink.offsets.values()), sink=sink.name)
     for task_id, report in sorted(figures.tasks.copy().items()):
         tags = {"task_id": str(task_id)}
         yield counter("stream-task-metrics", "process", figures.processed[task_id], **tags)

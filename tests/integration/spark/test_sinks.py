@@ -12,8 +12,9 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,15 @@ import pyarrow.dataset as ds
 import pytest
 from confluent_kafka import Producer
 
+import lake_rows
 import sink_program
-from instances import Instances, eventually
+from instances import Instances, end_offsets, eventually
 from kafka_cluster import Kafka
-from lake_jars import DELTA, WITHOUT_LAKE
-from sink_program import AFTER, BEFORE, BETWEEN
+from lake_jars import DELTA, ICEBERG, WITHOUT_LAKE
+from sink_program import AFTER, BEFORE, BETWEEN, HANGING
 from spark_apps import finished
-from spark_counting import Counted, child_of
+from spark_counting import Counted, child_of, status_of
+from streamsapp.local.broker import free_port
 
 #: Each has sessions of Spark's.
 pytestmark = pytest.mark.timeout(1800)
@@ -42,16 +45,20 @@ class Lake:
     path: Path
     kind: str = "parquet"
     conf: Sequence[str] = ()
+    #: Fields of its manifest that only this format has.
+    more: dict[str, Any] = field(default_factory=dict)
 
     def run(self, when: str = "", **sink: Any) -> tuple[int, str]:
         """Adds what the topic has, or dies ``when`` it comes there; returns the exit code, and what was said."""
-        spec = {"name": "lake", "topic": self.topic, "format": self.kind, "path": str(self.path), **sink}
+        code, _, errors = finished(self.start(when, **sink))
+        return code, errors
+
+    def start(self, when: str = "", **sink: Any) -> subprocess.Popen[str]:
+        spec = {"name": "lake", "topic": self.topic, "format": self.kind, "path": str(self.path), **self.more, **sink}
         command = [sys.executable, sink_program.__file__, self.kafka.bootstrap_servers, json.dumps(spec), when]
-        process = subprocess.Popen(
+        return subprocess.Popen(
             [*command, *self.conf], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
         )
-        code, _, errors = finished(process)
-        return code, errors
 
     def adds(self, **sink: Any) -> None:
         code, errors = self.run(**sink)
@@ -183,6 +190,68 @@ def test_a_table_of_delta_lake_has_a_batch_once_whose_driver_was_killed_around_i
     lake.check(in_delta(lake.path))
 
 
+#: A catalog named ``lake``.
+ICEBERG_CATALOG = "spark.sql.catalog.lake"
+
+
+@pytest.fixture
+def iceberg(kafka: Kafka, tmp_path: Path) -> Lake:
+    table = {"table": "lake.db.results"}
+    lake = Lake(kafka, kafka.create_topic("results", 2), tmp_path / "lake", "iceberg", more=table)
+    write(kafka, lake.topic, 95)
+    code, errors = lake.run()
+    assert code == 1
+    assert "spec.spark.sinks[0].format: needs Iceberg, which Spark does not have here" in errors
+    lake.conf = (
+        f"spark.jars={','.join(map(str, ICEBERG.folder().glob('*.jar')))}",
+        f"{ICEBERG_CATALOG}=org.apache.iceberg.spark.SparkCatalog",
+        f"{ICEBERG_CATALOG}.type=hadoop",
+        f"{ICEBERG_CATALOG}.warehouse={tmp_path / 'warehouse'}",
+    )
+    return lake
+
+
+@pytest.mark.long
+@WITHOUT_LAKE
+@pytest.mark.parametrize("when", [BEFORE, BETWEEN, AFTER])
+def test_a_table_of_iceberg_has_a_batch_once_whose_driver_was_killed_around_it(iceberg: Lake, when: str) -> None:
+    code, errors = iceberg.run(when)
+    assert code == -signal.SIGKILL, errors[-6000:]
+    assert (iceberg.planned(), iceberg.committed()) == ({"0"}, set())
+    assert len(in_iceberg(iceberg) if when == AFTER else ()) == {AFTER: 95}.get(when, 0)
+    write(iceberg.kafka, iceberg.topic, 7)
+    iceberg.adds()
+    iceberg.check(in_iceberg(iceberg))
+    shutil.rmtree(iceberg.path / "_checkpoint")
+    code, errors = iceberg.run()
+    assert code == 1
+    assert f"lake.db.results has rows, and {iceberg.path}/_checkpoint, which says" in errors
+
+
+@pytest.mark.long
+@WITHOUT_LAKE
+def test_a_driver_that_stood_still_while_another_one_added_its_batch_to_iceberg_adds_nothing(iceberg: Lake) -> None:
+    hanging = iceberg.start(HANGING)
+    try:
+        state = Path(f"/proc/{hanging.pid}/stat")
+        eventually(lambda: state.read_text().rsplit(")", 1)[1].split()[0] == "T", "a driver that stands still", 600.0)
+        iceberg.adds()
+        iceberg.check(in_iceberg(iceberg))
+    finally:
+        os.kill(hanging.pid, signal.SIGCONT)
+    finished(hanging)
+    iceberg.check(in_iceberg(iceberg))
+
+
+def in_iceberg(lake: Lake) -> list[dict[str, Any]]:
+    """The rows of its table, as Spark reads them in a session of its own."""
+    command = [sys.executable, lake_rows.__file__, lake.more["table"], *lake.conf]
+    read = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert read.returncode == 0, read.stderr[-6000:]
+    rows: list[dict[str, Any]] = json.loads(read.stdout.splitlines()[-1])
+    return rows
+
+
 def in_delta(folder: Path) -> list[dict[str, Any]]:
     """The rows of the files that the table's own log names."""
     files: set[str] = set()
@@ -239,8 +308,10 @@ def test_a_row_is_there_once_after_drivers_were_killed_while_results_came(instan
         there = shown(sunk.lake.rows())
         assert len(set(there)) == len(there)
         assert set(there) <= set(sunk.lake.records())
-    with running(sunk) as driver:
+    port = free_port()
+    with running(sunk, "--http-port", str(port)) as driver:
         eventually(lambda: len(sunk.lake.rows()) == sunk.produced or driver.poll() is not None, "all rows", 600.0)
+        eventually(partial(all_read, sunk, port), "the offsets of the sink", 60.0)
         driver.terminate()
         code, _, errors = finished(driver)
         assert code == 0, errors[-6000:]
@@ -248,10 +319,16 @@ def test_a_row_is_there_once_after_drivers_were_killed_while_results_came(instan
     sunk.lake.check()
 
 
+def all_read(sunk: Sunk, port: int) -> bool:
+    """Whether the driver's status says that the topic was read to its end."""
+    read = [sum(each["offsets"].values()) for each in status_of(port).get("sinks", ())]
+    return read == [end_offsets(sunk.kafka, sunk.counts)]
+
+
 @contextmanager
-def running(sunk: Sunk) -> Iterator[subprocess.Popen[str]]:
+def running(sunk: Sunk, *options: str) -> Iterator[subprocess.Popen[str]]:
     """A driver that is killed in the end, and Java with it, which would go on with its batch."""
-    driver = sunk.driver()
+    driver = sunk.driver(*options)
     try:
         yield driver
     finally:

@@ -15,6 +15,7 @@ STEPS = [
     {"to": {"topic": "upper", "keySerde": "string", "valueSerde": "string"}, "from": "words"},
 ]
 SINK = {"name": "lake", "topic": "upper", "format": "parquet", "path": "s3a://lake/upper"}
+ICEBERG = {**SINK, "format": "iceberg", "table": "lake.db.upper"}
 
 
 def validated(folder: Path, *sinks: dict[str, Any], engine: str = "spark") -> int:
@@ -35,14 +36,18 @@ def without(name: str) -> dict[str, Any]:
 
 def test_a_sink_is_valid(tmp_path: Path) -> None:
     other = {**SINK, "name": "table", "format": "delta", "path": "/lake/upper", "trigger": "10s"}
-    assert validated(tmp_path, SINK, {**other, "options": {"mergeSchema": True}}) == 0
+    iceberg = {**ICEBERG, "name": "iceberg", "path": "/iceberg"}
+    assert validated(tmp_path, SINK, {**other, "options": {"mergeSchema": True}}, iceberg) == 0
     assert validated(tmp_path, engine="threads") == 0
 
 
 @pytest.mark.parametrize(
     ("sinks", "fault"),
     [
-        ([{**SINK, "format": "csv"}], "spec.spark.sinks[0].format: expected 'delta' or 'parquet', got 'csv'"),
+        (
+            [{**SINK, "format": "csv"}],
+            "spec.spark.sinks[0].format: expected 'delta' or 'iceberg' or 'parquet', got 'csv'",
+        ),
         ([without("path")], "spec.spark.sinks[0].path: is required"),
         ([without("topic")], "spec.spark.sinks[0].topic: is required"),
         (
@@ -75,7 +80,19 @@ def test_a_sink_is_valid(tmp_path: Path) -> None:
         ),
         (
             [{**SINK, "table": "x"}],
-            "spec.spark.sinks[0].table: unknown field",
+            "spec.spark.sinks[0].table: is for iceberg alone; remove it, as parquet has a folder, path",
+        ),
+        (
+            [{**SINK, "format": "iceberg"}],
+            "spec.spark.sinks[0].table: is required, as a table of iceberg has a name; path is the folder of its",
+        ),
+        (
+            [{**SINK, "format": "iceberg", "table": "upper"}],
+            "spec.spark.sinks[0].table: expected catalog.database.table, with a catalog of spec.spark.conf",
+        ),
+        (
+            [ICEBERG, {**ICEBERG, "name": "other", "path": "/other"}],
+            "spec.spark.sinks[1].table: sink lake has the same table; give each sink its own",
         ),
     ],
 )

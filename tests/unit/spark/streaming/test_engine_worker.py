@@ -29,6 +29,7 @@ from streamsapp.record import TaskId
 from streamsapp.runtime.client_state import ClientState
 from streamsapp.runtime.micro_batches.model import LaneOrder, LaneReport, LaneTaskReport
 from streamsapp_spark.programs.manifest import ManifestProgram
+from streamsapp_spark.sinks.figures import SinkFigures
 from streamsapp_spark.streaming import rows as rows_module, view, worker
 from streamsapp_spark.streaming.channel import Server
 from streamsapp_spark.streaming.job import FIGURES, EngineJob
@@ -358,3 +359,22 @@ def test_a_batch_without_rates_is_shown_all_the_same(tmp_path: Path) -> None:
     shown = view.document(config, ClientState.RUNNING, None, figures, Service(), SystemClock())["progress"]
     rates = {"inputRowsPerSecond": None, "processedRowsPerSecond": None, "observedMetrics": None}
     assert shown == {"batchId": 7, "numInputRows": 0, "durationMs": {"addBatch": 5}, **rates}
+
+
+def test_sinks_are_shown_with_what_they_have_added() -> None:
+    config = StreamsConfig(application_id="app", bootstrap_servers="none:9092")
+    read = {"0": 7, "1": 5}
+    lake = SinkFigures("lake", "counts", "iceberg", "lake.db.counts", 2, 1_000, "1970-01-01T00:00:02.000Z", read)
+    begun = replace(lake, name="new", batches=0, added_at_ms=None, looked_at=None, offsets={})
+    figures = view.Figures(sinks=(lake, begun))
+    first, new = view.document(config, ClientState.RUNNING, None, figures, Service(), SystemClock())["sinks"]
+    place = {"topic": "counts", "format": "iceberg", "table": "lake.db.counts"}
+    times = {"addedAt": "1970-01-01T00:00:01.000+00:00", "lookedAt": "1970-01-01T00:00:02.000Z"}
+    assert first == {"name": "lake", **place, "batches": 2, **times, "offsets": read}
+    assert new == {"name": "new", **place, "batches": 0, "addedAt": None, "lookedAt": None, "offsets": {}}
+    measured = [
+        (each.name, each.value)
+        for each in view.samples(config, ClientState.RUNNING, figures, Service())
+        if each.labels == {"sink": "lake"}
+    ]
+    assert measured == [("kafka_stream_sink_batches_total", 2), ("kafka_stream_sink_end_offsets", 12)]
