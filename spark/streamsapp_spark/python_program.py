@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
@@ -22,6 +22,7 @@ from streamsapp.config import StreamsConfig
 from streamsapp.errors import ConfigError, ManifestError
 from streamsapp.manifest.history_end import LATEST, until_fault, until_text
 from streamsapp.manifest.model import SparkSpec
+from streamsapp.manifest.sink_faults import sink_faults, unwritten_faults
 from streamsapp.remote.object_store_factory import open_store
 from streamsapp.structs import converted
 from streamsapp.topology.async_calls import refuse_calls
@@ -41,6 +42,7 @@ _NAMES = {
     "--from": "history",
     "--until": "until",
     "spec.topology": "topology",
+    "spec.spark.sinks": "sinks",
     "spec.": "",
 }
 
@@ -89,13 +91,15 @@ def run(
     trigger: str = "1s",
     max_records_per_batch: int = 500_000,
     stop: threading.Event | None = None,
+    sinks: Sequence[Mapping[str, Any]] = (),
     listeners: Sequence[StreamingQueryListener] = (),
     spark: SparkSession | None = None,
 ) -> None:
     """Runs the application as a Structured Streaming query, as ``streamsapp run`` does with ``engine: spark``, and
     returns when it has caught up (``trigger="availableNow"``), or in good order after ``stop`` was set.
 
-    ``trigger`` and ``max_records_per_batch`` (records) are those of ``spec.spark``; it is exactly once, whatever
+    ``trigger``, ``max_records_per_batch`` (records) and ``sinks`` (documents, such as ``{"name": "lake", "topic":
+    "counts", "format": "parquet", "path": "/lake/counts"}``) are those of ``spec.spark``; it is exactly once, whatever
     ``config.processing_guarantee`` says. ``spark`` is the session, which goes on; by default the active one, or a new
     one. The query has a session of its own beside it, so ``listeners`` hear of its batches, and of nothing else.
 
@@ -104,10 +108,12 @@ def run(
     if spark is not None:
         _classic(spark)
     try:
-        chosen = {"trigger": trigger, "maxRecordsPerBatch": max_records_per_batch}
+        chosen = {"trigger": trigger, "maxRecordsPerBatch": max_records_per_batch, "sinks": list(sinks)}
         setting = converted(chosen, SparkSpec)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"trigger or max_records_per_batch: {error}") from error
+        raise ConfigError(f"trigger, max_records_per_batch or sinks: {error}") from error
+    for fault in (*sink_faults(setting.sinks, "sinks"), *unwritten_faults(setting.sinks, "sinks", topology)):
+        raise ConfigError(fault)
     if config.scheduling:
         raise ConfigError("scheduling: Spark schedules the tasks of a batch itself; leave this out")
     refuse_calls(topology)

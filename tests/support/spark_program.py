@@ -179,7 +179,9 @@ def history(program: Program) -> None:
     assert program.bootstrap(more) == len(first)  # it is done
 
     seen = Seen()
-    run(program.topology, program.config, trigger="availableNow", listeners=[seen], spark=program.spark)
+    lake = program.antidote.parent / "lake"
+    sinks = [{"name": "lake", "topic": program.counts, "format": "parquet", "path": str(lake)}]
+    run(program.topology, program.config, trigger="availableNow", sinks=sinks, listeners=[seen], spark=program.spark)
     assert sum(each["records"] for each in seen.batches) == sum(each["outputs"] for each in seen.batches) > 0
     eventually(lambda: seen.ended == 1, "the end of the query")
     assert (seen.batches[-1]["lag"], seen.started) == (0, 1)
@@ -190,6 +192,8 @@ def history(program: Program) -> None:
         counted[word] += 1
         expected.setdefault(word, []).append(counted[word])
     assert {word: sorted(counts) for word, counts in program.results().items()} == expected
+    table = program.spark.read.parquet(str(lake)).groupBy("key").agg({"value": "collect_list"})
+    assert {word: sorted(counts) for word, counts in table.collect()} == expected
     told_to_stop = threading.Event()
     told_to_stop.set()
     run(program.topology, program.config, stop=told_to_stop, spark=program.spark)

@@ -28,10 +28,10 @@ from streamsapp.manifest.load import load
 from streamsapp.manifest.model import StreamsApp
 from streamsapp.manifest.mounts import CODE_DIR
 from streamsapp.manifest.settings import scheduling_of
+from streamsapp.manifest.sink_faults import unwritten_faults
 from streamsapp.topology.async_calls import refuse_calls
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.scheduling import scheduling_fault
-from streamsapp.topology.written_topics import written_topics
 
 #: Packages that stay, wherever they lie.
 _OWN = {"streamsapp", "streamsapp_spark", "streamsapp_operator", "pyspark_streamsapp"}
@@ -76,7 +76,8 @@ def load_topology(app: StreamsApp, folder: Path) -> Topology:
         except TopologyError as error:
             raise _fault(f"spec.engine: spark: {error}") from error
     _check_scheduling(app, built)
-    _check_sinks(app, built)
+    for fault in unwritten_faults(app.spec.spark.sinks, "spec.spark.sinks", built):
+        raise _fault(fault)
     return built.with_store_format(app.spec.processing.dsl_store_format)
 
 
@@ -87,16 +88,6 @@ def _check_scheduling(app: StreamsApp, topology: Topology) -> None:
     fault = scheduling_fault(entries, checked(topology, topology_field(app)).sub_topologies()) if entries else None
     if fault is not None:
         raise _fault(f"spec.processing.scheduling[{fault[0]}]: {fault[1]}")
-
-
-def _check_sinks(app: StreamsApp, topology: Topology) -> None:
-    written = written_topics(topology) if app.spec.spark.sinks else {}
-    for number, sink in enumerate(app.spec.spark.sinks):
-        if sink.topic not in written:
-            names = ", ".join(sorted(written)) or "none under a name of its own"
-            raise _fault(
-                f"spec.spark.sinks[{number}].topic: the topology writes no topic {sink.topic!r}; it writes: {names}"
-            )
 
 
 def _load_topology(app: StreamsApp, folder: Path) -> Topology:

@@ -6,7 +6,7 @@ Called by the command line (a file) and by the operator (an object of the API se
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -35,7 +35,6 @@ from streamsapp.manifest.model import (
     RemoteStateSpec,
     ResourcesSpec,
     RolloutSpec,
-    SinkSpec,
     SparkSpec,
     StreamsApp,
     TopicsSpec,
@@ -44,17 +43,13 @@ from streamsapp.manifest.model import (
 from streamsapp.manifest.quantity import parse_quantity
 from streamsapp.manifest.schedule import parse_schedule
 from streamsapp.manifest.settings import FIELDS, as_in_the_manifest, text
+from streamsapp.manifest.sink_faults import sink_faults
 from streamsapp.manifest.to_config import remote_state_config
 from streamsapp.manifest.yaml_text import parse_yaml
 from streamsapp.structs import converted
 
 #: ``https://user:password@host``.
 _CREDENTIALS = re.compile(r"//[^/@\s]*@")
-#: An absolute path, or an address.
-_PLACE = re.compile(r"/|[a-z][a-z0-9+.-]*:/")
-#: Formats of sinks whose tables have names, and the form of these.
-_NAMED_TABLES = {"iceberg": re.compile(r"\w+(\.\w+)+", re.ASCII)}
-_OWN_SINK_OPTIONS = frozenset({"path", "txnAppId", "txnVersion", "checkpointLocation"})
 _TOPIC_PROPERTY = re.compile(r"[a-z]+(\.[a-z]+)*")
 #: The longest path of ``spec.code.files``.
 _MAX_PATH = 253
@@ -243,7 +238,7 @@ def _bootstrap_faults(bootstrap: BootstrapSpec | None) -> Iterator[str]:
 
 
 def _spark_faults(spark: SparkSpec) -> Iterator[str]:
-    yield from _sink_faults(spark.sinks)
+    yield from sink_faults(spark.sinks, "spec.spark.sinks")
     if spark.schedule is None:
         return
     try:
@@ -255,45 +250,6 @@ def _spark_faults(spark: SparkSpec) -> Iterator[str]:
             "spec.spark.schedule: needs spec.spark.trigger: availableNow, as a query that goes on is begun once; set "
             "that, or remove this"
         )
-
-
-def _sink_faults(sinks: Sequence[SinkSpec]) -> Iterator[str]:
-    for number, sink in enumerate(sinks):
-        field = f"spec.spark.sinks[{number}]"
-        if any(other.name == sink.name for other in sinks[:number]):
-            yield f"{field}.name: another sink is called {sink.name}, too; rename one of them"
-        if not _PLACE.match(sink.path):
-            yield (
-                f"{field}.path: expected a folder such as s3a://bucket/folder or /folder, which all executors reach, "
-                f"got {sink.path!r:.100}"
-            )
-        for other in sinks[:number]:
-            if _folder(sink.path) == _folder(other.path):
-                yield f"{field}.path: sink {other.name} has the same folder; give each sink its own"
-            elif _folder(sink.path).startswith(_folder(other.path)):
-                yield f"{field}.path: lies in the folder of sink {other.name}; give each sink its own"
-            elif _folder(other.path).startswith(_folder(sink.path)):
-                yield f"{field}.path: has the folder of sink {other.name} in it; give each sink its own"
-        yield from _table_faults(sink, sinks[:number], f"{field}.table")
-        for option in sink.options.keys() & _OWN_SINK_OPTIONS:
-            yield f"{field}.options.{option}: is set by the sink itself, as it makes rows exact; remove it"
-
-
-def _table_faults(sink: SinkSpec, before: Sequence[SinkSpec], field: str) -> Iterator[str]:
-    if sink.format not in _NAMED_TABLES:
-        if sink.table is not None:
-            yield f"{field}: is for {' and '.join(_NAMED_TABLES)} alone; remove it, as {sink.format} has a folder, path"
-    elif sink.table is None:
-        yield f"{field}: is required, as a table of {sink.format} has a name; path is the folder of its checkpoint"
-    elif not _NAMED_TABLES[sink.format].fullmatch(sink.table):
-        yield f"{field}: expected catalog.database.table, with a catalog of spec.spark.conf, got {sink.table!r:.100}"
-    for other in before:
-        if sink.table is not None and sink.table == other.table:
-            yield f"{field}: sink {other.name} has the same table; give each sink its own"
-
-
-def _folder(path: str) -> str:
-    return path.rstrip("/") + "/"
 
 
 def _rollout_faults(rollout: RolloutSpec) -> Iterator[str]:

@@ -32,6 +32,8 @@ SQL_SETTINGS = {
     # Rows may hold many records each.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     "spark.sql.session.timeZone": "UTC",
+    # Spark's own form, INT96, has no zone for other readers of files.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 #: The settings of a command's session, beside these.
 SETTINGS = {

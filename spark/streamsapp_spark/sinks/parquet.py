@@ -13,8 +13,6 @@ from streamsapp.manifest.model import SinkSpec
 from streamsapp_spark.sinks.folder import Folder
 from streamsapp_spark.sinks.writer_options import writer_options
 
-#: Spark's own form, INT96, has no zone for other readers.
-SETTINGS = ("spark.sql.parquet.outputTimestampType=TIMESTAMP_MICROS",)
 #: Rows of a file at most, unless ``maxRecordsPerFile`` of the options says otherwise.
 _ROWS = 5_000_000
 #: Readers pass over names that begin like that.

@@ -159,7 +159,7 @@ class SinkQueries:
 
 def _figures(sink: _Sink) -> SinkFigures:
     spec, progress = sink.spec, None if sink.query is None else last_progress(sink.query)
-    read = json.loads(progress["sources"][0]["endOffset"] or "null") if progress else None
+    read = progress["sources"][0]["endOffset"] if progress else None
     return SinkFigures(
         spec.name,
         spec.topic,

@@ -11,13 +11,13 @@ from typing import Protocol
 from pyspark.sql import DataFrame, SparkSession
 
 from streamsapp.manifest.model import SinkSpec
-from streamsapp_spark.sinks import delta, parquet
+from streamsapp_spark.sinks import delta
 from streamsapp_spark.sinks.delta import DeltaTable
 from streamsapp_spark.sinks.folder import Folder
 from streamsapp_spark.sinks.iceberg import IcebergTable
 from streamsapp_spark.sinks.parquet import ParquetFolder
 
-_SETTINGS = {"delta": delta.SETTINGS, "parquet": parquet.SETTINGS, "iceberg": ()}
+_SETTINGS = {"delta": delta.SETTINGS}
 
 
 class SinkTable(Protocol):
@@ -34,7 +34,7 @@ class SinkTable(Protocol):
 
 def settings_of(sinks: list[SinkSpec]) -> tuple[str, ...]:
     """Returns Spark's settings that the formats need."""
-    return tuple(setting for each in sorted({sink.format for sink in sinks}) for setting in _SETTINGS[each])
+    return tuple(setting for each in sorted({sink.format for sink in sinks}) for setting in _SETTINGS.get(each, ()))
 
 
 def table_of(spark: SparkSession, sink: SinkSpec, folder: Folder, field: str) -> SinkTable:

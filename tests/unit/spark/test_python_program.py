@@ -33,4 +33,12 @@ def test_calls_and_scheduling_are_refused_by_name(tmp_path: Path) -> None:
     shared = replace(config, scheduling=[Scheduling(sub_topology=0, weight=2)])
     with pytest.raises(ConfigError, match="scheduling: Spark schedules the tasks of a batch itself; leave this out"):
         run(topology(calls=False), shared)
+    sink = {"name": "lake", "topic": "nowhere", "format": "parquet", "path": "/lake"}
+    for sinks, fault in (
+        ([sink], r"sinks\[0\].topic: the topology writes no topic 'nowhere'; it writes: "),
+        ([sink, sink], r"sinks\[1\].name: another sink is called lake, too; rename one of them"),
+        ([sink | {"format": "csv"}], "trigger, max_records_per_batch or sinks: "),
+    ):
+        with pytest.raises(ConfigError, match=fault):
+            run(topology(calls=False), config, sinks=sinks)
     assert list(tmp_path.iterdir()) == []
