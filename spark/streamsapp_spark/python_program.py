@@ -101,7 +101,8 @@ def run(
     ``trigger``, ``max_records_per_batch`` (records) and ``sinks`` (documents, such as ``{"name": "lake", "topic":
     "counts", "format": "parquet", "path": "/lake/counts"}``) are those of ``spec.spark``; it is exactly once, whatever
     ``config.processing_guarantee`` says. ``spark`` is the session, which goes on; by default the active one, or a new
-    one. The query has a session of its own beside it, so ``listeners`` hear of its batches, and of nothing else.
+    one. The query has a session of its own beside it, so ``listeners`` hear of its batches and those of its sinks, and
+    of nothing else.
 
     Raises ``ConfigError`` or ``TopologyError`` for what cannot be run, ``StreamsError`` if it fails.
     """

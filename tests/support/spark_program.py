@@ -120,21 +120,22 @@ def what_cannot_travel(program: Program, folder: Path) -> None:
         return builder.build()
 
     refused("cannot be sent to executors: ", run, mapped(lambda value: lock), program.config)
-    refused("trigger or max_records_per_batch: ", run, program.topology, program.config, trigger="soon")
+    refused("trigger, max_records_per_batch or sinks: ", run, program.topology, program.config, trigger="soon")
     mapper = importlib.import_module("only_here").mapper
     fault = "executors cannot load the application: ModuleNotFoundError: No module named 'only_here'; "
     refused(fault, run, mapped(mapper), program.config, spark=program.spark)
 
 
 class Seen(StreamingQueryListener):
-    """Notes what Spark reports of the query."""
+    """Notes what Spark reports of the queries: of the application, and of its sink."""
 
     def __init__(self) -> None:
-        self.started = self.ended = 0
+        self.started: list[str | None] = []
+        self.ended = 0
         self.batches: list[dict[str, int]] = []
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
-        self.started += 1
+        self.started.append(event.name)
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
         row = event.progress.observedMetrics.get("streamsapp")
@@ -183,8 +184,9 @@ def history(program: Program) -> None:
     sinks = [{"name": "lake", "topic": program.counts, "format": "parquet", "path": str(lake)}]
     run(program.topology, program.config, trigger="availableNow", sinks=sinks, listeners=[seen], spark=program.spark)
     assert sum(each["records"] for each in seen.batches) == sum(each["outputs"] for each in seen.batches) > 0
-    eventually(lambda: seen.ended == 1, "the end of the query")
-    assert (seen.batches[-1]["lag"], seen.started) == (0, 1)
+    eventually(lambda: seen.ended == 2, "the ends of the queries")
+    application_id = program.config.application_id
+    assert (seen.batches[-1]["lag"], seen.started) == (0, [application_id, f"{application_id}/lake"])
     assert max(each["commit_ms"] for each in seen.batches) > 0
     counted = Counter(first)
     expected: dict[str, list[int]] = {}

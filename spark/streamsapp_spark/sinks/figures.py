@@ -1,4 +1,4 @@
-"""How far a sink is, as ``/status`` and metrics show it. Plain data, made on the driver's main thread."""
+"""The progress of a sink, as ``/status`` and metrics show it. Plain data, made on the driver's main thread."""
 
 from __future__ import annotations
 

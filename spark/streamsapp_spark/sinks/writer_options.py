@@ -1,4 +1,4 @@
-"""The options of a sink as Spark's writers read them."""
+"""The options of a sink as Spark's writers read them. Used on the driver's main thread."""
 
 from __future__ import annotations
 

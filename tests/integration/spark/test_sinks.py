@@ -320,7 +320,7 @@ def test_a_row_is_there_once_after_drivers_were_killed_while_results_came(instan
 
 
 def all_read(sunk: Sunk, port: int) -> bool:
-    """Whether the driver's status says that the topic was read to its end."""
+    """Returns whether the driver's status has the topic read to its end."""
     read = [sum(each["offsets"].values()) for each in status_of(port).get("sinks", ())]
     return read == [end_offsets(sunk.kafka, sunk.counts)]
 
