@@ -14,7 +14,8 @@ of a user's own serdes what Python prints.
 Options: ``asOf`` (the newest snapshots that are not after a time or a number), ``changes`` (the rows that differ
 between the snapshots as of then and those of ``asOf``), ``schema`` (the fields of JSON values), ``keys`` (a JSON array:
 only these, from the tasks that can have them), ``partitions`` (how many tasks there are, or ``kafka``), ``behind``
-(whether snapshots that do not have all that is committed are read: ``warn``, ``refuse``, ``ignore``).
+(whether snapshots that do not have all that is committed are read: ``warn``, ``refuse``, ``ignore``). A filter of a
+query that names keys is as good as ``keys`` where ``spark.sql.python.filterPushdown.enabled`` is set.
 
 A stream has the same columns, a row for each committed record of the changelog, with its offset; the value of a
 deletion is null. Option: ``startingOffsets``.
@@ -42,6 +43,7 @@ from streamsapp_spark.tables.columns import StoreColumns
 from streamsapp_spark.tables.feed import Feed, FeedReader, starting_offsets
 from streamsapp_spark.tables.feed_rows import refuse_without_feed
 from streamsapp_spark.tables.freshness import checked
+from streamsapp_spark.tables.key_filters import KeyFilteringReader, asks_for_filters
 from streamsapp_spark.tables.options import comment, given, of_stream, of_table, required
 from streamsapp_spark.tables.snapshot_reader import SnapshotReader, Table, wanted_keys
 from streamsapp_spark.tables.types.column import TypedColumn
@@ -80,7 +82,8 @@ class StreamsAppDataSource(DataSource):
             options.get(names.PARTITIONS),
             checked(options.get(names.BEHIND), as_of),
         )
-        return SnapshotReader(table, columns.arrow(schema))
+        made = KeyFilteringReader if asks_for_filters() else SnapshotReader
+        return made(table, columns.arrow(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         options = of_stream(self.options, schema)

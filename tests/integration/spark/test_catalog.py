@@ -116,6 +116,10 @@ NONE, OWN, NOWHERE = (
     "SELECT * FROM own",
     "CREATE TABLE nowhere USING streamsapp OPTIONS (manifest '/nowhere/app.yaml', store 'counts')",
 )
+ONE_KEY, SEVERAL = (
+    "SELECT key, value FROM counts WHERE key = 'a' AND value > 1",
+    "SELECT key FROM counts WHERE key IN ('b', 'c')",
+)
 DESCRIBED, DAMAGED = "DESCRIBE orders", "SELECT * FROM documents LIMIT 1"
 
 
@@ -132,6 +136,7 @@ def test_a_store_is_a_table_of_the_catalog(stored: StoredApp, tmp_path: Path) ->
         f"{of['documents']}, schema 'a int')",
         "CREATE TABLE own (key string) USING streamsapp OPTIONS (manifest 'MANIFEST', store 'counts')",
         *(ALL, THEN, BOTH, CHANGED, FIELDS, DOCUMENTS, VERSION, TIME, OTHER, BESIDE, NONE, OWN, NOWHERE, DESCRIBED),
+        *("SET spark.sql.python.filterPushdown.enabled=true", ONE_KEY, SEVERAL, f"EXPLAIN FORMATTED {ONE_KEY}"),
         "ALTER TABLE documents ALTER COLUMN key COMMENT 'streamsapp reads it'",
         DAMAGED,
     )
@@ -151,6 +156,10 @@ def test_a_store_is_a_table_of_the_catalog(stored: StoredApp, tmp_path: Path) ->
     assert "option 'store': the application has no store 'nothing'" in said[NONE][0]
     assert "option 'manifest' is missing: " in said[OWN][0]
     assert "option 'manifest': /nowhere/app.yaml: cannot be read" in said[NOWHERE][0]
+    # Spark hands filters over only where it is told to, and shows in a plan what of them is taken.
+    assert (said[ONE_KEY], said[SEVERAL]) == (["('a', 2)"], [])
+    assert "BatchScan streamsapp" in said[f"EXPLAIN FORMATTED {ONE_KEY}"][0]
+    assert "PushedFilters: [EqualTo(key,a)]" in said[f"EXPLAIN FORMATTED {ONE_KEY}"][0]
     assert said[DESCRIBED][0].startswith("('key', 'string', 'streamsapp reads {")
     assert said[DESCRIBED][1].startswith("('value', 'struct<size:bigint,tags:array<string>>', None)")
     assert "the comment of column key does not say what the table reads any more" in said[DAMAGED][0]
