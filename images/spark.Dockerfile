@@ -32,7 +32,7 @@ RUN python3 -m venv /build/venv \
  && python3 -m venv /opt/streamsapp \
  && /opt/streamsapp/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --no-index /build/packages/*.whl
 
-FROM ${BASE}
+FROM ${BASE} AS java
 # Java as this Spark was made for it, 21 where the distribution has it. Its set-up wants a folder that small images lack.
 RUN mkdir -p /usr/share/man/man1 && apt-get update -qq && export DEBIAN_FRONTEND=noninteractive \
  && { apt-get install -y -qq --no-install-recommends openjdk-21-jre-headless \
@@ -42,8 +42,21 @@ RUN mkdir -p /usr/share/man/man1 && apt-get update -qq && export DEBIAN_FRONTEND
 RUN echo 'app:x:65532:65532::/tmp:/usr/sbin/nologin' >> /etc/passwd
 COPY --from=packages /opt/streamsapp /opt/streamsapp
 ENV PATH=/opt/streamsapp/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-    PYTHONUNBUFFERED=1 USER=app HOME=/tmp
+    PYTHONUNBUFFERED=1 USER=app HOME=/tmp STREAMSAPP_CACHE=/opt/streamsapp/cache
 WORKDIR /tmp
+
+# Java's archive of the classes that drivers load: a start takes half of the CPU with it, and a pod could not keep one.
+# Of the code only what a session is made with: other changes need no new archive.
+FROM java AS classes
+COPY runtime/streamsapp/__init__.py runtime/streamsapp/cache_folder.py runtime/streamsapp/clock.py \
+     runtime/streamsapp/errors.py /build/streamsapp/
+COPY runtime/streamsapp/web /build/streamsapp/web
+COPY spark/streamsapp_spark/__init__.py /build/streamsapp_spark/
+COPY spark/streamsapp_spark/session /build/streamsapp_spark/session
+RUN PYTHONPATH=/build python3 -m streamsapp_spark.session.class_recording
+
+FROM java
+COPY --from=classes /opt/streamsapp/cache /opt/streamsapp/cache
 ENTRYPOINT ["streamsapp"]
 # The code last: what changes most.
 COPY --from=wheel /build/dist /opt/streamsapp/dist

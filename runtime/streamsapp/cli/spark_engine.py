@@ -41,6 +41,7 @@ def run_driver(app: StreamsApp, options: argparse.Namespace) -> int:
     settings = [*own, *(f"{key}={value}" for key, value in app.spec.spark.conf.items())]
     java = session.start_java(config.application_id, options.master, [*settings, *options.conf])
     engine = engine_module.SparkEngine(program.of(app, folder, overrides), topology, config, app.spec.spark)
+    engine.when_running(java.ran)
     told_to_end = threading.Event()
 
     def close() -> None:

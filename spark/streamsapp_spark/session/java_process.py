@@ -21,6 +21,7 @@ from pyspark import SparkConf
 from pyspark.java_gateway import launch_gateway
 
 from streamsapp.errors import ManifestError, StreamsError
+from streamsapp_spark.session.class_archive import ClassArchive
 
 _OLDEST = 17
 _VERSION = re.compile(r'version "(?:1\.)?([0-9]+)')
@@ -73,8 +74,10 @@ class JavaProcess:
     """Holds the process. It is started while the driver finds out what there is to do, and ends with the driver. The
     driver does not exit before the process has started, used or not."""
 
-    def __init__(self, conf: SparkConf) -> None:
+    def __init__(self, conf: SparkConf, archive: ClassArchive) -> None:
+        """Takes over the lock of the archive."""
         self.conf = conf
+        self._archive = archive
         self._gateway: Future[Any] = Future()
         #: Output before the session is there: Spark's greetings, or why there is none. Guarded by the lock.
         self._kept: deque[str] | None = deque(maxlen=_KEPT)
@@ -91,12 +94,18 @@ class JavaProcess:
         with self._lock:
             self._kept = None
 
+    def ran(self) -> None:
+        """A query ran in the process: what it records is worth keeping. Any thread."""
+        self._archive.keep()
+
     def _start(self) -> None:
         read, write = os.pipe()
+        inherited = [] if self._archive.lock is None else [self._archive.lock]
         reader = threading.Thread(target=self._read, args=(read,), name="java-output", daemon=True)
         reader.start()
         try:
-            gateway = launch_gateway(self.conf, {"stdout": write, "stderr": write})  # type: ignore[no-untyped-call]
+            files = {"stdout": write, "stderr": write, "pass_fds": inherited}
+            gateway = launch_gateway(self.conf, files)  # type: ignore[no-untyped-call]
         except Exception as error:
             os.close(write)
             reader.join(_END_SECONDS)
@@ -106,6 +115,9 @@ class JavaProcess:
         else:
             os.close(write)
             self._gateway.set_result(gateway)
+        finally:
+            for descriptor in inherited:
+                os.close(descriptor)
 
     def _text(self) -> str:
         with self._lock:

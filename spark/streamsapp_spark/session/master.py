@@ -32,6 +32,11 @@ def local_cluster(master: str) -> tuple[int, int] | None:
     return None if found is None else (int(found[1]), int(found[2]))
 
 
+def is_standalone(master: str) -> bool:
+    """Says whether the master is Spark's own, whose executors have homes of their own."""
+    return master.startswith("spark://")
+
+
 def has_executors(master: str) -> bool:
     """Says whether tasks run in processes beside the driver's, as they do in Spark's own ``local-cluster`` too."""
     return not is_local(master) or local_cluster(master) is not None

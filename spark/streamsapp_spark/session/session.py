@@ -7,20 +7,28 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from streamsapp.errors import ImmediateExit, ManifestError, StreamsError
 from streamsapp.web.endpoint import bracketed_host
-from streamsapp_spark.session.class_archive import archive_options
+from streamsapp_spark.session.class_archive import ClassArchive, class_archive
 from streamsapp_spark.session.end import STOP_SECONDS, SessionEnd
 from streamsapp_spark.session.executor_versions import refuse_other_executors
 from streamsapp_spark.session.java_process import JavaProcess, check_java, reason
-from streamsapp_spark.session.master import bracketed_master, check_master, has_executors, is_local
-from streamsapp_spark.session.settings import BATCH_JAVA_OPTIONS, CLASS_PATH, OPTIONS, SETTINGS, TRIES
+from streamsapp_spark.session.master import bracketed_master, check_master, has_executors, is_local, is_standalone
+from streamsapp_spark.session.settings import (
+    BATCH_JAVA_OPTIONS,
+    CLASS_PATH,
+    JAVA_OPTIONS,
+    OPTIONS,
+    SETTINGS,
+    TRIES,
+)
 from streamsapp_spark.session.spark_home import leave_out_archives
 
 log = logging.getLogger(__name__)
@@ -47,16 +55,25 @@ def start_java(name: str, master: str, settings: Sequence[str]) -> JavaProcess:
     if is_local(master):
         # Without it workers start whichever Python is first on the path.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if is_local(master) or is_standalone(master):
         home = leave_out_archives()
     own |= _parsed(settings)
     own |= {name: bracketed_host(own[name]) for name in _HOSTS if name in own}
-    if home is not None and own[OPTIONS] == BATCH_JAVA_OPTIONS and CLASS_PATH not in own:
-        own[OPTIONS] += f" {archive_options(home)}"
-    conf.setAppName(name).setAll(list(own.items()))
     check_master(master)
     check_java()
+    archive = ClassArchive() if home is None else _archive(home, own)
+    conf.setAppName(name).setAll(list(own.items()))
+    if archive.options:
+        conf.set(OPTIONS, f"{own[OPTIONS]} {archive.options}")
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    return JavaProcess(conf)
+    return JavaProcess(conf, archive)
+
+
+def _archive(home: Path, settings: Mapping[str, str]) -> ClassArchive:
+    """An archive that ``engine: spark`` has recorded is good for every command."""
+    if CLASS_PATH in settings or settings[OPTIONS] not in (JAVA_OPTIONS, BATCH_JAVA_OPTIONS):
+        return ClassArchive()
+    return class_archive(home, records=settings[OPTIONS] == BATCH_JAVA_OPTIONS)
 
 
 @contextmanager

@@ -2,12 +2,14 @@
 
 Java puts ``python/lib/pyspark.zip`` of its home before all that its Python processes import, and from an archive Python
 compiles every module anew in every process: half a second of CPU for each of the five that a query starts. Processes on
-this machine run in the Python that runs the driver, where the same modules are installed, and compiled.
+this machine run in the Python that runs the driver, where the same modules are installed, and compiled. Executors of a
+cluster have homes of their own.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -27,7 +29,7 @@ def leave_out_archives() -> Path | None:
     is done where Spark is not the installed package, its Python processes are not like this one, or Java has been
     started already."""
     installed = Path(pyspark.__file__).parent
-    if {_VARIABLE, "PYSPARK_GATEWAY_PORT"} & os.environ.keys() or os.environ.get("PYSPARK_PYTHON") != sys.executable:
+    if {_VARIABLE, "PYSPARK_GATEWAY_PORT"} & os.environ.keys() or not _is_like_this_one():
         return None
     if Path(_find_spark_home()) != installed:
         return None
@@ -38,3 +40,12 @@ def leave_out_archives() -> Path | None:
         link_parts(home, installed)
     os.environ[_VARIABLE] = str(lasting or home)
     return lasting
+
+
+def _is_like_this_one() -> bool:
+    """Says if the Python that Spark starts is the one that runs this."""
+    started = shutil.which(os.environ.get("PYSPARK_PYTHON", "python3"))
+    if started is None:
+        return False
+    ours, theirs = Path(sys.executable), Path(started)
+    return theirs.parent.resolve() == ours.parent.resolve() and theirs.resolve() == ours.resolve()

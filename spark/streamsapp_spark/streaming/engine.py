@@ -11,7 +11,7 @@ import logging
 import tempfile
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, closing
 from typing import Any
 
@@ -109,6 +109,10 @@ class SparkEngine:
         self._state.to(ClientState.PENDING_SHUTDOWN)
         self._state.to(ClientState.NOT_RUNNING)
         return 0
+
+    def when_running(self, call: Callable[[], None]) -> None:
+        """``call`` is called when a first lane has committed, on a thread of the channel."""
+        self._state.listener = lambda state, _: call() if state is ClientState.RUNNING else None
 
     def close(self) -> None:
         """End after the batch under way, and give the tasks up in good order. Any thread."""

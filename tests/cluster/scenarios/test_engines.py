@@ -79,6 +79,12 @@ def tokens(app: App) -> list[str]:
     ]
 
 
+def reads_archived_classes(app: App) -> bool:
+    """Returns whether the driver's Java uses the archive of the image: Java maps no other."""
+    where = ("exec", f"{NAME}-driver-0", f"--namespace={app.namespace}", "--container=runtime", "--")
+    return "/opt/streamsapp/cache/" in app.kubectl(*where, "sh", "-c", "cat /proc/[0-9]*/maps")
+
+
 @pytest.mark.long
 @pytest.mark.timeout(1800, func_only=True)
 def test_an_application_goes_from_pods_to_spark_and_back_under_load_and_every_count_comes_once(
@@ -93,6 +99,7 @@ def test_an_application_goes_from_pods_to_spark_and_back_under_load_and_every_co
     load.check()
     assert sorted(app.pods()) == [f"{NAME}-0", f"{NAME}-driver-0"]
     assert tokens(app) == []
+    assert reads_archived_classes(app)
     assert app.status()["query"]["batches"] > 0
 
     kill(app.pods()[f"{NAME}-driver-0"])

@@ -51,7 +51,7 @@ for statement in statements:
     print("==", statement)
     try:
         for row in spark.sql(statement).collect():
-            print(tuple(row))
+            print(str(tuple(row)).replace('== ', ''))  # plans have it, and so has the next line
     except Exception as error:
         print("error", str(error).replace(chr(10), " "))
 print("== table", *spark.table("counts").select("key", "value").collect())

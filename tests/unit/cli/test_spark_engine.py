@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -42,6 +43,9 @@ class Engine:
             assert self._closed.wait(60)
         return 0
 
+    def when_running(self, call: Callable[[], None]) -> None:
+        call()
+
     def close(self) -> None:
         self._closed.set()
 
@@ -64,9 +68,16 @@ def test_a_run_reports_what_it_left_or_that_it_has_not_caught_up(
     early: bool, code: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings: list[str] = []
+    calls: list[str] = []
+    java = SimpleNamespace(ran=lambda: calls.append("ran"))
+
+    def start_java(name: str, master: str, given: list[str]) -> object:
+        settings.extend(given)
+        return java
+
     modules = {
         "session.session": SimpleNamespace(
-            start_java=lambda name, master, given: settings.extend(given),
+            start_java=start_java,
             session=lambda _: None,
         ),
         "session.settings": SimpleNamespace(BATCH_SETTINGS={"spark.ui.enabled": "true", "spark.a": "ours"}),
@@ -81,5 +92,6 @@ def test_a_run_reports_what_it_left_or_that_it_has_not_caught_up(
     options = ["--state-dir", str(tmp_path / "state"), "--http-port", "0", "--report", str(report)]
     assert main(["run", "-f", str(manifest), *options, "--conf", "spark.a=of the command"]) == code
     assert report.read_text() == said
+    assert calls == ["ran"], "what Java records is worth keeping"
     given = ["spark.ui.enabled=true", "spark.a=ours", "spark.b=of a sink"]
     assert settings == [*given, "spark.a=of the manifest", "spark.a=of the command"], "later ones win"

@@ -60,7 +60,7 @@ def test_an_ipv6_address_of_a_standalone_master_gets_its_brackets(given: str, kn
 
 
 def test_the_driver_s_own_ipv6_address_gets_its_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamsapp_spark.session.session.JavaProcess", lambda conf: conf)
+    monkeypatch.setattr("streamsapp_spark.session.session.JavaProcess", lambda conf, archive: conf)
     given = ["spark.driver.host=fd00::7", "spark.driver.bindAddress=::"]
     conf = cast(SparkConf, start_java("addresses", "local[1]", given))
     assert conf.get("spark.driver.host") == "[fd00::7]"

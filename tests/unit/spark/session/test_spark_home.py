@@ -41,6 +41,11 @@ def test_the_home_has_spark_without_its_archives_and_goes_with_the_process() -> 
     assert not Path(home).exists()
 
 
+def test_python_may_be_found_on_the_path() -> None:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    assert ran(_MAKE + _SHOW, PATH=path, STREAMSAPP_CACHE="/dev/null").split()[0] != "None"
+
+
 def test_what_a_killed_process_left_goes_with_the_next_and_what_a_living_one_has_stays(tmp_path: Path) -> None:
     end = "import sys\nprint(os.environ['SPARK_HOME'], flush=True)\nsys.stdin.read()\n"
     command = [sys.executable, "-c", f"{_MAKE}{end}"]
@@ -72,7 +77,8 @@ def test_what_a_killed_process_left_goes_with_the_next_and_what_a_living_one_has
     [
         {"PYSPARK_PYTHON": "/usr/bin/another-python"},
         {"PYSPARK_PYTHON": sys.executable, _GATEWAY: "1"},
-        {},
+        {"PATH": "/nowhere"},
+        {"PATH": "/usr/bin:/bin"},
     ],
 )
 def test_nothing_is_done_where_other_pythons_may_need_the_archives(environment: dict[str, str]) -> None:
