@@ -63,8 +63,12 @@ def _said(part: msgspec.Struct) -> dict[str, Any]:
     for field in msgspec.structs.fields(part):
         value = getattr(part, field.name)
         if value != (field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()):
-            said[field.encode_name] = _said(value) if isinstance(value, msgspec.Struct) else value
+            said[field.encode_name] = [_part(each) for each in value] if isinstance(value, list) else _part(value)
     return said
+
+
+def _part(value: Any) -> Any:
+    return _said(value) if isinstance(value, msgspec.Struct) else value
 
 
 def text_files(files: CodeFiles) -> dict[str, str]:

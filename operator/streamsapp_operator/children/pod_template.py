@@ -11,7 +11,14 @@ from typing import Any
 
 from streamsapp.errors import ManifestError
 from streamsapp.manifest.model import StreamsApp
-from streamsapp.manifest.mounts import CODE_DIR, HTTP_TOKEN_FILE, KAFKA_FOLDER, REMOTE_STATE_FOLDER, SECRETS_DIR
+from streamsapp.manifest.mounts import (
+    CODE_DIR,
+    HTTP_TOKEN_FILE,
+    KAFKA_FOLDER,
+    REMOTE_STATE_FOLDER,
+    SECRETS_DIR,
+    SINKS_FOLDER,
+)
 from streamsapp.manifest.settings import NODE_ZONE
 from streamsapp.structs import converted
 from streamsapp_operator.children.config_map import MANIFEST_KEY
@@ -166,6 +173,10 @@ def _mounted(app: StreamsApp, code: Collection[str], revision: str) -> list[tupl
     if spec.remote_state is not None and spec.remote_state.secret_ref is not None:
         secret = _of_secret("remote-state", spec.remote_state.secret_ref.name)
         volumes.append((secret, str(SECRETS_DIR / REMOTE_STATE_FOLDER)))
+    for number, sink in enumerate(spec.spark.sinks):
+        if sink.secret_ref is not None:
+            secret = _of_secret(f"sink-{number}", sink.secret_ref.name)
+            volumes.append((secret, str(SECRETS_DIR / SINKS_FOLDER / sink.name)))
     return volumes
 
 

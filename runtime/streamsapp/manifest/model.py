@@ -275,7 +275,7 @@ Trigger: TypeAlias = Annotated[
 
 Engine: TypeAlias = Literal["threads", "spark"]
 
-SinkFormat: TypeAlias = Literal["parquet", "delta", "iceberg"]
+SinkFormat: TypeAlias = Literal["parquet", "delta", "iceberg", "jdbc"]
 
 
 class SinkSpec(Fields, frozen=True, kw_only=True):
@@ -297,14 +297,24 @@ class SinkSpec(Fields, frozen=True, kw_only=True):
     table: Annotated[
         Text | None,
         Doc(
-            "with `iceberg`: the table in a catalog of Spark's session, `catalog.database.table`, made if it is missing"
+            "with `iceberg`: the table in a catalog of Spark's session, `catalog.database.table`; with `jdbc`: in the "
+            "database, `table` or `schema.table`; made if it is missing"
+        ),
+    ] = None
+    secret_ref: Annotated[
+        Reference | None,
+        Doc(
+            "with `jdbc`: a Secret of the same namespace, mounted as files: `username` and `password`; without it the "
+            "driver has to know the login by itself"
         ),
     ] = None
     trigger: Annotated[
         DurationText,
         Doc("how often rows are added; with `spec.spark.trigger: availableNow`, once before the run ends"),
     ] = "1m"
-    options: Annotated[Properties, Doc("of Spark's writer for the format, such as `compression`")] = {}
+    options: Annotated[
+        Properties, Doc("of Spark's writer for the format, such as `compression`; with `jdbc`, `url` is required")
+    ] = {}
 
     @property
     def trigger_ms(self) -> int:

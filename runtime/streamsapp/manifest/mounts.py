@@ -7,6 +7,8 @@ login of one with SCRAM is in ``sasl.jaas.config``, and ``ca.crt`` of one with T
 
 Remote state's secret holds ``AWS_ACCESS_KEY_ID`` and ``AWS_SECRET_ACCESS_KEY``, perhaps ``AWS_SESSION_TOKEN`` and
 ``ca.crt``. The pod points at all of them, and none is read.
+
+The secret of a database (``spec.spark.sinks``) holds ``username`` and ``password``, as Kubernetes' own kind of them.
 """
 
 from __future__ import annotations
@@ -16,12 +18,15 @@ from pathlib import Path
 
 from streamsapp.errors import ManifestError
 from streamsapp.manifest.jaas import login_properties
+from streamsapp.manifest.types import Reference
 
 CODE_DIR = Path("/etc/streamsapp/code")
 SECRETS_DIR = Path("/var/run/secrets/streamsapp.dev")
 #: Below the folder of secrets.
 KAFKA_FOLDER = "kafka"
 REMOTE_STATE_FOLDER = "remote-state"
+#: Folders by the names of sinks.
+SINKS_FOLDER = "sinks"
 HTTP_TOKEN_FILE = SECRETS_DIR / "http" / "token"
 
 _CERTIFICATES = {
@@ -35,6 +40,15 @@ _CERTIFICATES = {
 
 #: The properties that say which authority the brokers' certificates are of.
 _AUTHORITIES = frozenset({"ssl.ca.location", "ssl.ca.pem", "ssl.truststore.location"})
+
+
+def mounted(secret: Reference, where: str, folder: Path, instead: str) -> Path:
+    """Returns the folder of a secret. A ``ManifestError`` names ``where`` in the manifest it is, and what to do
+    ``instead``."""
+    if not folder.is_dir():
+        fault = f"{where}.secretRef.name: the secret {secret.name!r} is not mounted at {folder}; mount it there, or"
+        raise ManifestError([f"{fault} {instead} to run outside Kubernetes"])
+    return folder
 
 
 def client_properties(folder: Path, given: Mapping[str, str]) -> dict[str, str]:
@@ -85,6 +99,20 @@ def _text_of(file: Path) -> str:
         fault = f"the file {file.name} is not UTF-8 text, so it is no client property; take it out of the Secret"
         other = "mount it with spec.podTemplate and name its path in spec.kafka.properties"
         raise ManifestError([f"spec.kafka.secretRef: {fault}, or {other}"]) from error
+
+
+def database_login(folder: Path, where: str) -> tuple[str, str]:
+    """Returns the user and the password of a mounted secret. A ``ManifestError`` names ``where`` in the manifest it
+    is."""
+    texts = []
+    for name in ("username", "password"):
+        try:
+            texts.append((folder / name).read_text(encoding="utf-8").rstrip("\r\n"))
+        except (OSError, UnicodeDecodeError) as error:
+            fault = f"{where}.secretRef.name: the secret {folder} has no text {name}; it needs username and password"
+            raise ManifestError([fault]) from error
+    user, password = texts
+    return user, password
 
 
 def remote_state_files(folder: Path) -> dict[str, Path]:

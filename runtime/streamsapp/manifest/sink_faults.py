@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from streamsapp.manifest.jdbc_faults import jdbc_faults
 from streamsapp.manifest.model import SinkSpec
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.written_topics import written_topics
@@ -13,7 +14,10 @@ from streamsapp.topology.written_topics import written_topics
 #: An absolute path, or an address.
 _PLACE = re.compile(r"/|[a-z][a-z0-9+.-]*:/")
 #: Formats of sinks whose tables have names, and the form of these.
-_NAMED_TABLES = {"iceberg": re.compile(r"\w+(\.\w+)+", re.ASCII)}
+_NAMED_TABLES = {
+    "iceberg": (re.compile(r"\w+(\.\w+)+", re.ASCII), "catalog.database.table, with a catalog of spec.spark.conf"),
+    "jdbc": (re.compile(r"([A-Za-z_]\w{0,62}\.){0,2}[A-Za-z_]\w{0,62}", re.ASCII), "table or schema.table"),
+}
 _OWN_OPTIONS = frozenset({"path", "txnAppId", "txnVersion", "checkpointLocation"})
 
 
@@ -38,6 +42,7 @@ def sink_faults(sinks: Sequence[SinkSpec], name: str) -> Iterator[str]:
         yield from _table_faults(sink, sinks[:number], f"{field}.table")
         for option in sink.options.keys() & _OWN_OPTIONS:
             yield f"{field}.options.{option}: is set by the sink itself, as it makes rows exact; remove it"
+        yield from jdbc_faults(sink, field)
 
 
 def _table_faults(sink: SinkSpec, before: Sequence[SinkSpec], field: str) -> Iterator[str]:
@@ -46,11 +51,15 @@ def _table_faults(sink: SinkSpec, before: Sequence[SinkSpec], field: str) -> Ite
             yield f"{field}: is for {' and '.join(_NAMED_TABLES)} alone; remove it, as {sink.format} has a folder, path"
     elif sink.table is None:
         yield f"{field}: is required, as a table of {sink.format} has a name; path is the folder of its checkpoint"
-    elif not _NAMED_TABLES[sink.format].fullmatch(sink.table):
-        yield f"{field}: expected catalog.database.table, with a catalog of spec.spark.conf, got {sink.table!r:.100}"
+    elif not _NAMED_TABLES[sink.format][0].fullmatch(sink.table):
+        yield f"{field}: expected {_NAMED_TABLES[sink.format][1]}, got {sink.table!r:.100}"
     for other in before:
-        if sink.table is not None and sink.table == other.table:
+        if sink.table is not None and _place_of_table(sink) == _place_of_table(other):
             yield f"{field}: sink {other.name} has the same table; give each sink its own"
+
+
+def _place_of_table(sink: SinkSpec) -> tuple[object, ...]:
+    return sink.format, sink.table, sink.options.get("url")
 
 
 def _folder(path: str) -> str:

@@ -19,6 +19,7 @@ from streamsapp.manifest.mounts import (
     REMOTE_STATE_FOLDER,
     SECRETS_DIR,
     client_properties,
+    mounted,
     remote_state_files,
 )
 from streamsapp.manifest.quantity import parse_quantity
@@ -126,10 +127,4 @@ def _as_in_remote_state(fault: str) -> str:
 
 def _mounted(secret: Reference | None, where: str, secret_dir: Path | None, name: str, instead: str) -> Path | None:
     """The folder of a secret that the manifest refers to."""
-    if secret is None or secret_dir is None:
-        return None
-    folder = secret_dir / name
-    if not folder.is_dir():
-        fault = f"{where}.secretRef.name: the secret {secret.name!r} is not mounted at {folder}; mount it there, or"
-        raise ManifestError([f"{fault} {instead} to run outside Kubernetes"])
-    return folder
+    return None if secret is None or secret_dir is None else mounted(secret, where, secret_dir / name, instead)

@@ -71,9 +71,10 @@ class SinkQueries:
             self._sinks.append(self._opened(spec, f"spec.spark.sinks[{number}]"))
 
     def _opened(self, spec: SinkSpec, field: str) -> _Sink:
+        columns = TopicRows(self._topology, spec.topic).ddl
         try:
             folder = Folder.of(self._spark, spec.path)
-            table = table_of(self._spark, spec, folder, field)
+            table = table_of(self._spark, spec, columns, folder, field)
             has_rows, has_one = table.has_rows(), has_begun(folder)
         except StreamsAppError:
             raise
@@ -81,7 +82,7 @@ class SinkQueries:
             raise ManifestError([f"{field}.path: {spec.path} cannot be looked at: {reason(error)}"]) from error
         if has_rows and not has_one:
             raise ManifestError([f"{field}.path: {_without_checkpoint(spec, folder)}"])
-        self._register(TopicJob(spec.name, spec.topic, self._program, TopicRows(self._topology, spec.topic).ddl))
+        self._register(TopicJob(spec.name, spec.topic, self._program, columns))
         return _Sink(spec, field, folder, table)
 
     def _register(self, job: TopicJob) -> None:

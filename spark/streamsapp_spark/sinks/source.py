@@ -26,7 +26,7 @@ from streamsapp_spark.replay.task_inputs import from_kafka
 from streamsapp_spark.sinks.rows import TopicRows
 from streamsapp_spark.tables.committed_topic import CommittedTopic, TopicOffset
 
-ANEW = "give the sink a new path: its table has what was read so far"
+ANEW = "give the sink a new path, and a new table if that has a name: it has what was read so far"
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from streamsapp_spark.sinks import delta
 from streamsapp_spark.sinks.delta import DeltaTable
 from streamsapp_spark.sinks.folder import Folder
 from streamsapp_spark.sinks.iceberg import IcebergTable
+from streamsapp_spark.sinks.jdbc import DatabaseTable
 from streamsapp_spark.sinks.parquet import ParquetFolder
 
 _SETTINGS = {"delta": delta.SETTINGS}
@@ -37,10 +38,15 @@ def settings_of(sinks: list[SinkSpec]) -> tuple[str, ...]:
     return tuple(setting for each in sorted({sink.format for sink in sinks}) for setting in _SETTINGS.get(each, ()))
 
 
-def table_of(spark: SparkSession, sink: SinkSpec, folder: Folder, field: str) -> SinkTable:
-    """Returns the table of a sink; ``field`` of the manifest opens every message."""
-    if sink.format == "delta":
-        return DeltaTable(spark, folder, sink, f"{field}.format")
-    if sink.format == "iceberg":
-        return IcebergTable(spark, sink, field)
-    return ParquetFolder(folder, sink)
+def table_of(spark: SparkSession, sink: SinkSpec, columns: str, folder: Folder, field: str) -> SinkTable:
+    """Returns the table of a sink for rows of these ``columns``, as Spark's SQL writes them; ``field`` of the manifest
+    opens every message. Raises ``ManifestError`` for a database that cannot be used."""
+    match sink.format:
+        case "delta":
+            return DeltaTable(spark, folder, sink, f"{field}.format")
+        case "iceberg":
+            return IcebergTable(spark, sink, field)
+        case "jdbc":
+            return DatabaseTable(spark, sink, columns, field)
+        case _:
+            return ParquetFolder(folder, sink)

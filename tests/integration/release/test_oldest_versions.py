@@ -15,10 +15,19 @@ ROOT = Path(__file__).resolve().parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 #: Tests of the parts that use the packages: databases, serializers, the clients of Kafka and S3.
 TESTED = ("config", "kafka", "remote", "state", "tasks")
-RUNS_TESTS = ("hypothesis", "kafka-python==3.0.12", "pydantic", "pytest", "pytest-timeout", "pytest-xdist", "trustme")
+RUNS_TESTS = (
+    "hypothesis",
+    "kafka-python==3.0.12",
+    "pg8000",
+    "pydantic",
+    "pytest",
+    "pytest-timeout",
+    "pytest-xdist",
+    "trustme",
+)
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
-
+IN_DATABASE = "test_a_batch_whose_driver_was_killed_in_its_transaction_is_there_once_and_nothing_uncommitted"
 
 #: Of Spark's part: what runs without Java, and one test of each way in.
 ON_SPARK = (
@@ -30,6 +39,7 @@ ON_SPARK = (
     "tests/integration/spark/test_run_topology.py",
     "tests/integration/spark/test_delta.py",
     "tests/integration/spark/test_sinks.py",
+    f"tests/integration/spark/test_database_sinks.py::{IN_DATABASE}",
 )
 
 

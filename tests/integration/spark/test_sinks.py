@@ -10,9 +10,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -20,14 +19,13 @@ from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
-from confluent_kafka import Producer
 
 import lake_rows
-import sink_program
 from instances import Instances, end_offsets, eventually
 from kafka_cluster import Kafka
 from lake_jars import DELTA, ICEBERG, WITHOUT_LAKE
 from sink_program import AFTER, BEFORE, BETWEEN, HANGING
+from sinks import Lake, shown, stands_still, write
 from spark_apps import finished
 from spark_counting import Counted, child_of, status_of
 from streamsapp.local.broker import free_port
@@ -36,86 +34,12 @@ from streamsapp.local.broker import free_port
 pytestmark = pytest.mark.timeout(1800)
 
 
-@dataclass
-class Lake:
-    """A table, and the topic whose records are its rows: texts and their lengths."""
-
-    kafka: Kafka
-    topic: str
-    path: Path
-    kind: str = "parquet"
-    conf: Sequence[str] = ()
-    #: Fields of its manifest that only this format has.
-    more: dict[str, Any] = field(default_factory=dict)
-
-    def run(self, when: str = "", **sink: Any) -> tuple[int, str]:
-        """Adds what the topic has, or dies ``when`` it comes there; returns the exit code, and what was said."""
-        code, _, errors = finished(self.start(when, **sink))
-        return code, errors
-
-    def start(self, when: str = "", **sink: Any) -> subprocess.Popen[str]:
-        spec = {"name": "lake", "topic": self.topic, "format": self.kind, "path": str(self.path), **self.more, **sink}
-        command = [sys.executable, sink_program.__file__, self.kafka.bootstrap_servers, json.dumps(spec), when]
-        return subprocess.Popen(
-            [*command, *self.conf], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
-        )
-
-    def adds(self, **sink: Any) -> None:
-        code, errors = self.run(**sink)
-        assert code == 0, errors[-6000:]
-
-    def rows(self) -> list[dict[str, Any]]:
-        """As a reader of Parquet has them that knows nothing of Spark."""
-        files = [str(path) for path in self.path.glob("*.parquet")]
-        rows: list[dict[str, Any]] = ds.dataset(files).to_table().to_pylist() if files else []
-        return sorted(rows, key=lambda row: (row["partition"], row["offset"]))
-
-    def planned(self) -> set[str]:
-        """Batches whose offsets Spark has written down."""
-        return self._checkpoint("offsets")
-
-    def committed(self) -> set[str]:
-        """Batches that Spark has done."""
-        return self._checkpoint("commits")
-
-    def _checkpoint(self, part: str) -> set[str]:
-        folder = self.path / "_checkpoint" / part
-        return {path.name for path in folder.glob("*") if path.name.isdecimal()}
-
-    def records(self) -> list[tuple[int | None, int | None, str, int]]:
-        """Those that are committed, as Kafka has them."""
-        return sorted(
-            (each.partition(), each.offset(), (each.key() or b"").decode(), int.from_bytes(each.value() or b"", "big"))
-            for each in self.kafka.read(self.topic)
-        )
-
-    def check(self, rows: Sequence[dict[str, Any]] | None = None) -> None:
-        """A row for each committed record, with its place."""
-        assert shown(self.rows() if rows is None else rows) == self.records()
-
-
-def shown(rows: Sequence[dict[str, Any]]) -> list[tuple[int, int, str, int]]:
-    return sorted((row["partition"], row["offset"], row["key"], row["value"]) for row in rows)
-
-
 @pytest.fixture(autouse=True)
 def own_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Spark calls for each batch, and a Java process calls one driver."""
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT")
     monkeypatch.delenv("PYSPARK_GATEWAY_SECRET")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-
-
-def write(kafka: Kafka, topic: str, count: int, *, commit: bool = True) -> None:
-    """Records of one transaction."""
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": kafka.unique("writer")})
-    producer.init_transactions(60)
-    producer.begin_transaction()
-    for number in range(count):
-        value = (number if commit else -1).to_bytes(8, "big", signed=True)
-        producer.produce(topic, key=b"k%d" % number, value=value, partition=number % 2, timestamp=1_000 + number)
-    producer.flush(60)
-    producer.commit_transaction(60) if commit else producer.abort_transaction(60)
 
 
 def test_a_batch_whose_driver_was_killed_between_its_files_is_there_once_and_nothing_uncommitted(
@@ -138,7 +62,7 @@ def test_a_batch_whose_driver_was_killed_between_its_files_is_there_once_and_not
     assert not list((lake.path / "_staging").glob("*"))
     shutil.rmtree(lake.path / "_checkpoint")
     code, errors = lake.run()
-    assert code == 1
+    assert code == 2
     assert f"spec.spark.sinks[0].path: {lake.path} has rows, and {lake.path}/_checkpoint, which says" in errors
     lake.check()
 
@@ -178,7 +102,7 @@ def test_a_table_of_delta_lake_has_a_batch_once_whose_driver_was_killed_around_i
     lake = Lake(kafka, kafka.create_topic("results", 2), tmp_path / "lake", "delta")
     write(kafka, lake.topic, 95)
     code, errors = lake.run()
-    assert code == 1
+    assert code == 2
     assert "spec.spark.sinks[0].format: needs Delta Lake, which Spark does not have here" in errors
     lake.conf = (f"spark.jars={','.join(map(str, DELTA.folder().glob('*.jar')))}",)
     code, errors = lake.run(when)
@@ -233,8 +157,7 @@ def test_a_table_of_iceberg_has_a_batch_once_whose_driver_was_killed_around_it(i
 def test_a_driver_that_stood_still_while_another_one_added_its_batch_to_iceberg_adds_nothing(iceberg: Lake) -> None:
     hanging = iceberg.start(HANGING)
     try:
-        state = Path(f"/proc/{hanging.pid}/stat")
-        eventually(lambda: state.read_text().rsplit(")", 1)[1].split()[0] == "T", "a driver that stands still", 600.0)
+        stands_still(hanging)
         iceberg.adds()
         iceberg.check(in_iceberg(iceberg))
     finally:

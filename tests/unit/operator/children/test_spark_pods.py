@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from manifests import app
+from streamsapp.manifest.mounts import SECRETS_DIR
 from streamsapp_operator.children import Children, Owner, RenderSettings, recorded_revision, render, revision_of
 from streamsapp_operator.children.spark_pods import cores_of
 
@@ -50,6 +51,19 @@ def settings_of(driver: dict[str, Any]) -> dict[str, str]:
 
 def variables(of: dict[str, Any]) -> dict[str, str]:
     return {each["name"]: each["value"] for each in of["env"] if "value" in each}
+
+
+def test_the_login_of_a_sink_is_files_where_the_driver_looks_for_them() -> None:
+    options, login = {"url": "jdbc:postgresql://db/lake"}, {"secretRef": {"name": "lake-login"}}
+    table = {"topic": "counts", "format": "jdbc", "table": "counts", "options": options, **login}
+    folder = {"name": "folder", "topic": "counts", "format": "parquet", "path": "/lake/files"}
+    found = children(spark={"sinks": [folder, {"name": "table", "path": "/lake/table", **table}]})
+
+    template = pod(found, "wordcount-driver")
+    (mount,) = [each for each in container(template)["volumeMounts"] if "/sinks/" in each["mountPath"]]
+    assert mount == {"name": "sink-1", "mountPath": f"{SECRETS_DIR}/sinks/table", "readOnly": True}
+    (volume,) = [each for each in template["spec"]["volumes"] if each["name"] == "sink-1"]
+    assert volume["secret"]["secretName"] == "lake-login"
 
 
 def program(annotations: dict[str, str] | None = None, **spec: Any) -> str | None:
