@@ -60,8 +60,9 @@ def test_unit_tests_pass_with_the_oldest_versions(tmp_path: Path) -> None:
 
 def test_the_spark_part_works_with_its_oldest_versions(tmp_path: Path) -> None:
     """Tables of Delta Lake and Iceberg are tried here alone as long as these have no release for the newest."""
-    asked = PROJECT["optional-dependencies"]["spark"]
-    python = environment(tmp_path / "venv", *oldest(asked), *RUNS_TESTS, extras="s3,spark")
+    extras = ("s3", "spark", "registry")
+    asked = [line for extra in extras for line in PROJECT["optional-dependencies"][extra]]
+    python = environment(tmp_path / "venv", *oldest(asked), *RUNS_TESTS, extras=",".join(extras))
     version = [python, "-c", "import pyspark; print(pyspark.__version__)"]
     assert subprocess.run(version, capture_output=True, text=True, check=True).stdout.strip() == "4.0.0"
     passes(python, *ON_SPARK)
