@@ -142,9 +142,13 @@ class Counted:
 
     def done(self) -> bool:
         """Says whether there are as many results as words."""
-        if end_offsets(self.kafka, self.counts) < self.produced:
+        return self.has(self.produced)
+
+    def has(self, count: int) -> bool:
+        """Says whether there are so many results."""
+        if end_offsets(self.kafka, self.counts) < count:
             return False  # reading takes longer
-        return len(self.kafka.read(self.counts)) >= self.produced
+        return len(self.kafka.read(self.counts)) >= count
 
     def check(self) -> None:
         assert self.results() == {word: list(range(1, count + 1)) for word, count in self.expected.items()}

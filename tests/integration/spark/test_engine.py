@@ -231,8 +231,8 @@ def test_workers_and_drivers_that_are_killed_lose_nothing_and_double_nothing(
 
     def grows() -> Callable[[], bool]:
         """Says whether there are more results than there were."""
-        before = len(counted.kafka.read(counted.counts))
-        return lambda: len(counted.kafka.read(counted.counts)) > before + 200
+        more = len(counted.kafka.read(counted.counts)) + 201
+        return lambda: counted.has(more)
 
     writer = threading.Thread(target=go_on)
     writer.start()
@@ -250,7 +250,7 @@ def test_workers_and_drivers_that_are_killed_lose_nothing_and_double_nothing(
         eventually(grows(), "results after the driver was killed", 600.0)
         over.set()
         writer.join()
-        eventually(lambda: len(counted.kafka.read(counted.counts)) >= counted.produced, "the rest", 600.0)
+        eventually(counted.done, "the rest", 600.0)
         drivers[-1].terminate()
         code, _, errors = finished(drivers[-1])
         assert code == 0, errors[-6000:]
