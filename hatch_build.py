@@ -27,7 +27,8 @@ class CompiledPart(BuildHookInterface[Any]):
     """Makes the wheel one for this Python and this platform."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        self._folder = TemporaryDirectory(dir=Path(self.root, SOURCES) if version == "editable" else None)
+        # Hidden: a test that walks through the tree meanwhile skips it.
+        self._folder = TemporaryDirectory(prefix=".", dir=Path(self.root, SOURCES) if version == "editable" else None)
         module = compile_module(Path(self.root), Path(self._folder.name))
         if version == "editable":
             module.replace(Path(self.root, SOURCES, module.name))  # a process that has the one of before keeps it
