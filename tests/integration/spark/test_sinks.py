@@ -124,7 +124,7 @@ def iceberg(kafka: Kafka, tmp_path: Path) -> Lake:
     lake = Lake(kafka, kafka.create_topic("results", 2), tmp_path / "lake", "iceberg", more=table)
     write(kafka, lake.topic, 95)
     code, errors = lake.run()
-    assert code == 1
+    assert code == 2
     assert "spec.spark.sinks[0].format: needs Iceberg, which Spark does not have here" in errors
     lake.conf = (
         f"spark.jars={','.join(map(str, ICEBERG.folder().glob('*.jar')))}",
@@ -148,7 +148,7 @@ def test_a_table_of_iceberg_has_a_batch_once_whose_driver_was_killed_around_it(i
     iceberg.check(in_iceberg(iceberg))
     shutil.rmtree(iceberg.path / "_checkpoint")
     code, errors = iceberg.run()
-    assert code == 1
+    assert code == 2
     assert f"lake.db.results has rows, and {iceberg.path}/_checkpoint, which says" in errors
 
 
