@@ -1,5 +1,4 @@
-"""Faults of sinks: of a manifest's, and of those that a Python program gives. Pure; a fault names the field and the
-remedy."""
+"""Faults of sinks in a manifest or a Python program. Pure; a fault names the field and the remedy."""
 
 from __future__ import annotations
 

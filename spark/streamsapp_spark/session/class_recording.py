@@ -1,7 +1,7 @@
 """Has Java record its archive of classes, before there is an application: ``python -m`` this, in the image's build.
 
 Runs, on the main thread of a process of its own, a session as ``engine: spark`` does, with an executor and both kinds
-of its queries: without an output, and with one of files. What they have Java load is nearly all that drivers load.
+of its queries: without an output, and with one of files. Drivers load few classes beside these.
 Imports little of the runtime, so that few of its changes have an image record anew.
 """
 

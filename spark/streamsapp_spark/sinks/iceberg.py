@@ -1,4 +1,4 @@
-"""A table of Iceberg, exact by the ids of staged changes, each of which a table publishes once (write-audit-publish).
+"""A table of Iceberg, exact by the ids of staged changes: a table publishes each id once (write-audit-publish).
 
 A batch is staged under an id of its own: a snapshot that no query reads yet. Iceberg refuses to publish a snapshot
 whose id was published before, also where another driver does that at the same moment, as it looks again when it

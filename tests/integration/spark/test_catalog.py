@@ -156,7 +156,7 @@ def test_a_store_is_a_table_of_the_catalog(stored: StoredApp, tmp_path: Path) ->
     assert "option 'store': the application has no store 'nothing'" in said[NONE][0]
     assert "option 'manifest' is missing: " in said[OWN][0]
     assert "option 'manifest': /nowhere/app.yaml: cannot be read" in said[NOWHERE][0]
-    # Spark hands filters over only where it is told to, and shows in a plan what of them is taken.
+    # Spark hands filters over where a setting asks for that, and a plan shows the filters that the source applies.
     assert (said[ONE_KEY], said[SEVERAL]) == (["('a', 2)"], [])
     assert "BatchScan streamsapp" in said[f"EXPLAIN FORMATTED {ONE_KEY}"][0]
     assert "PushedFilters: [EqualTo(key,a)]" in said[f"EXPLAIN FORMATTED {ONE_KEY}"][0]

@@ -309,7 +309,7 @@ def test_what_one_driver_records_the_next_one_reads_and_a_damaged_one_is_refused
                 process.kill()
             _, said = process.communicate()
         assert killed or process.returncode == 0, said
-        assert "archive" not in said, "Java tells nobody of its classes"
+        assert "archive" not in said, "Java does not report its classes"
         return options, used.strip() == "True"
 
     options, used = ran(killed=True)
