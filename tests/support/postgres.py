@@ -54,7 +54,7 @@ _SERVERS = {
 WITHOUT_POSTGRES = pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() not in _SERVERS, reason="its jars are for Linux, x86-64 and ARM"
 )
-#: The user `nobody`, which every Linux has.
+#: The identifier of the user `nobody` on Linux.
 _OTHER_USER = 65_534
 _USER = "lake"
 PASSWORD = "not-in-any-log"

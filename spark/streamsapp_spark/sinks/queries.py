@@ -7,7 +7,6 @@ checkpoint says when a driver was killed.
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -115,14 +114,13 @@ class SinkQueries:
             while not query.awaitTermination(_LOOK):
                 if given_up():
                     return False
-            last = query.lastProgress
+            read = _offsets(last_progress(query))
         except Exception as error:
             raise _failure(sink, error) from error
         finally:
             query.stop()
             sink.query = None
-        read = None if last is None else json.loads(last.sources[0].endOffset or "null")
-        return read is None or all(read["offsets"].get(number, 0) >= end for number, end in ends.items())
+        return read is None or all(read.get(number, 0) >= end for number, end in ends.items())
 
     def _start(self, sink: _Sink, **trigger: Any) -> StreamingQuery:
         started: Future[str] = Future()
@@ -160,7 +158,6 @@ class SinkQueries:
 
 def _figures(sink: _Sink) -> SinkFigures:
     spec, progress = sink.spec, None if sink.query is None else last_progress(sink.query)
-    read = progress["sources"][0]["endOffset"] if progress else None
     return SinkFigures(
         spec.name,
         spec.topic,
@@ -169,8 +166,14 @@ def _figures(sink: _Sink) -> SinkFigures:
         sink.batches,
         sink.added_at_ms,
         None if progress is None else progress["timestamp"],
-        {} if read is None else read["offsets"],
+        _offsets(progress) or {},
     )
+
+
+def _offsets(progress: dict[str, Any] | None) -> Mapping[str, int] | None:
+    """Returns the offset of each partition up to which a query has read its topic; ``None`` before its first batch."""
+    read = None if progress is None else progress["sources"][0]["endOffset"]
+    return None if read is None else read["offsets"]
 
 
 def _without_checkpoint(spec: SinkSpec, folder: Folder) -> str:
